@@ -1,0 +1,30 @@
+// Package deps holds the module graph together while the packages that import it are being written.
+package deps
+
+import (
+	_ "github.com/ClickHouse/clickhouse-go/v2"
+	_ "github.com/cenkalti/backoff/v4"
+	_ "github.com/ebitengine/purego"
+	_ "github.com/gofrs/flock"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/google/jsonschema-go/jsonschema"
+	_ "github.com/google/renameio/v2"
+	_ "github.com/mattn/go-isatty"
+	_ "github.com/modelcontextprotocol/go-sdk/mcp"
+	_ "github.com/nats-io/nats-server/v2/server"
+	_ "github.com/nats-io/nats.go"
+	_ "github.com/nats-io/nats.go/jetstream"
+	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/schollz/progressbar/v3"
+	_ "github.com/spf13/cobra"
+	_ "github.com/synadia-io/orbit.go/jetstreamext"
+	_ "go.uber.org/goleak"
+	_ "go.yaml.in/yaml/v3"
+	_ "golang.org/x/mod/sumdb/note"
+	_ "golang.org/x/mod/sumdb/tlog"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/tools/txtar"
+	_ "pgregory.net/rapid"
+)
