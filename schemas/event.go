@@ -37,15 +37,15 @@ type Event struct {
 // Correlation joins events that belong together.
 type Correlation struct {
 	Exchange        uuid.UUID      `json:"exchange_id"`
-	Call            uuid.UUID      `json:"call_id,omitzero"`        // several exchanges (MRTR rounds) can make one call
-	Interception    uuid.UUID      `json:"interception,omitzero"`   // KindInvocation: id of the request or outcome event
-	Session         seal.Pseudonym `json:"session,omitzero"`        // of the MCP session id
-	RequestID       seal.Pseudonym `json:"request_id,omitzero"`     // of the JSON-RPC id, raw bytes
-	Parent          uuid.UUID      `json:"parent_id,omitzero"`      // exchange that this one arose in (sampling, elicitation)
-	TraceID         string         `json:"trace_id,omitzero"`       // 32 lower-case hex digits (W3C Trace Context)
-	SpanID          string         `json:"span_id,omitzero"`        // 16 lower-case hex digits
+	Call            uuid.UUID      `json:"call_id,omitzero"`          // several exchanges (MRTR rounds) can make one call
+	Interception    uuid.UUID      `json:"interception,omitzero"`     // KindInvocation: id of the request or outcome event
+	Session         seal.Pseudonym `json:"session,omitzero"`          // of the MCP session id
+	RequestID       seal.Pseudonym `json:"request_id,omitzero"`       // of the JSON-RPC id, raw bytes
+	Parent          uuid.UUID      `json:"parent_id,omitzero"`        // exchange that this one arose in (sampling, elicitation)
+	TraceID         string         `json:"trace_id,omitzero"`         // 32 lower-case hex digits (W3C Trace Context)
+	SpanID          string         `json:"span_id,omitzero"`          // 16 lower-case hex digits
 	ProtocolVersion string         `json:"protocol_version,omitzero"` // a known MCP revision, else "other"
-	Transport       string         `json:"transport,omitzero"`      // "http", "stdio" or "inprocess": the caller's side
+	Transport       string         `json:"transport,omitzero"`        // "http", "stdio" or "inprocess": the caller's side
 }
 
 // Actor is who called, as far as it may be sealed. Clear values are in the context item.
@@ -60,9 +60,9 @@ type Operation struct {
 	Event     string         `json:"event"` // a known MCP method or a configured hook event, else "other"
 	Phase     Phase          `json:"phase"`
 	Direction Direction      `json:"direction"`
-	Reverse   bool           `json:"reverse,omitzero"` // asked by the server of the client (sampling, elicitation, roots)
-	Server    string         `json:"server"`           // configured backend name
-	Target    string         `json:"target,omitzero"`  // tool or prompt name as the server listed it
+	Reverse   bool           `json:"reverse,omitzero"`    // asked by the server of the client (sampling, elicitation, roots)
+	Server    string         `json:"server"`              // configured backend name
+	Target    string         `json:"target,omitzero"`     // tool or prompt name as the server listed it
 	TargetRef seal.Pseudonym `json:"target_ref,omitzero"` // pseudonym of any name or URI, listed or not
 }
 
@@ -78,13 +78,13 @@ type Decision struct {
 	Infos      int       `json:"infos,omitzero"`
 	Modified   bool      `json:"modified,omitzero"`
 	PlanDigest seal.Hash `json:"plan_digest,omitzero"`
-	ChainUS    int64     `json:"chain_us"`             // time in interceptors, this phase, µs
-	BackendUS  int64     `json:"backend_us,omitzero"`  // KindOutcome: from first byte out to answer, µs
-	TotalUS    int64     `json:"total_us,omitzero"`    // KindOutcome: from arrival to answer, µs
-	StartedAt  Time      `json:"started_at,omitzero"`  // KindOutcome: when the request arrived
-	IsError    bool      `json:"is_error,omitzero"`    // tool result with isError true
-	ErrorCode  int       `json:"error_code,omitzero"`  // JSON-RPC error code given to the caller
-	Cause      string    `json:"cause,omitzero"`       // closed set of the gateway, e.g. "malformed", "backend_lost", "audit_full"
+	ChainUS    int64     `json:"chain_us"`            // time in interceptors, this phase, µs
+	BackendUS  int64     `json:"backend_us,omitzero"` // KindOutcome: from first byte out to answer, µs
+	TotalUS    int64     `json:"total_us,omitzero"`   // KindOutcome: from arrival to answer, µs
+	StartedAt  Time      `json:"started_at,omitzero"` // KindOutcome: when the request arrived
+	IsError    bool      `json:"is_error,omitzero"`   // tool result with isError true
+	ErrorCode  int       `json:"error_code,omitzero"` // JSON-RPC error code given to the caller
+	Cause      string    `json:"cause,omitzero"`      // closed set of the gateway, e.g. "malformed", "backend_lost", "audit_full"
 }
 
 // Invocation is one interceptor's part in an interception.
@@ -116,11 +116,11 @@ type Invocation struct {
 
 // WriterLife tells of a writer's beginning and end.
 type WriterLife struct {
-	State       string     `json:"state"` // "open", "close" (in order) or "adopted" (closed for a dead writer)
-	Subject     *WriterRef `json:"subject,omitzero"`     // "adopted": the dead writer with its last seq and hash
-	Predecessor *WriterRef `json:"predecessor,omitzero"` // "open": the writer before on this data directory
-	Version     string     `json:"version,omitzero"`     // chaintrail's version
-	Durability  string     `json:"durability,omitzero"`  // durability of request and outcome events
+	State       string     `json:"state"`                   // "open", "close" (in order) or "adopted" (closed for a dead writer)
+	Subject     *WriterRef `json:"subject,omitzero"`        // "adopted": the dead writer with its last seq and hash
+	Predecessor *WriterRef `json:"predecessor,omitzero"`    // "open": the writer before on this data directory
+	Version     string     `json:"version,omitzero"`        // chaintrail's version
+	Durability  string     `json:"durability,omitzero"`     // durability of request and outcome events
 	Open        int        `json:"open_exchanges,omitzero"` // "close", "adopted": exchanges ended as stopped or lost
 }
 

@@ -85,7 +85,7 @@ type Context struct {
 	ClientAddress string            `json:"client_address,omitzero"`
 	UserAgent     string            `json:"user_agent,omitzero"`
 	Protocol      string            `json:"protocol_version,omitzero"` // as sent
-	Asserted      jsonx.Value       `json:"asserted,omitzero"` // client assertions from _meta, never evidence
+	Asserted      jsonx.Value       `json:"asserted,omitzero"`         // client assertions from _meta, never evidence
 }
 
 // Detail is the clear form of why; the value of a [RoleDetail] item.
