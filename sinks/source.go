@@ -7,18 +7,12 @@ package sinks
 
 import (
 	"context"
-	"errors"
-	"time"
+
+	"github.com/chaintrail/chaintrail/schemas"
 )
 
-// Message is one message of a stream at its position.
-type Message struct {
-	Position  uint64 // stream sequence, from 1
-	Subject   string
-	Header    map[string][]string
-	Data      []byte
-	Published time.Time // the stream's time of storing, UTC
-}
+// Message is one message of a stream at its position. It is shared with package bus, which may not import this one.
+type Message = schemas.Message
 
 // Source reads one stream by position.
 type Source interface {
@@ -31,7 +25,7 @@ type Source interface {
 }
 
 // ErrConflict is returned by Cursors.Put when another consumer was faster; the caller MUST stop.
-var ErrConflict = errors.New("another consumer moved this cursor")
+var ErrConflict = schemas.ErrConflict
 
 // Cursors keeps small values by compare-and-set.
 type Cursors interface {
