@@ -1,0 +1,172 @@
+// Package config reads chaintrail.yaml: strictly, with errors that name the key, the value and the
+// line, over defaults that need no file at all.
+package config
+
+import (
+	"net/url"
+	"path/filepath"
+	"time"
+)
+
+// Config is the whole of chaintrail.yaml.
+type Config struct {
+	Data         string        `yaml:"data"`          // data directory; relative to the working directory
+	Tenant       string        `yaml:"tenant"`        // whose traffic this is
+	Gateway      Gateway       `yaml:"gateway"`       // the proxy in the request path
+	Backends     []Backend     `yaml:"backends"`      // MCP servers behind it
+	Interceptors []Host        `yaml:"interceptors"`  // interceptor servers
+	Journal      Journal       `yaml:"journal"`       // the durable local journal
+	Policy       []PolicyRule  `yaml:"policy"`        // what is kept of bodies, first match wins
+	Snapshots    string        `yaml:"snapshots"`     // allow | deny: encrypted short-lived copies for deferred work
+	Bus          Bus           `yaml:"bus"`           // NATS JetStream
+	ClickHouse   ClickHouse    `yaml:"clickhouse"`    // where rows go
+	Sinks        []Sink        `yaml:"sinks"`         // further destinations
+	Log          Log           `yaml:"log"`           //
+	Drain        time.Duration `yaml:"drain_timeout"` // how long an ordered stop may take, per stage
+}
+
+// Gateway configures the proxy.
+type Gateway struct {
+	Name          string        `yaml:"name"`             // recorded with every event
+	Listen        string        `yaml:"listen"`           // host:port of the HTTP front
+	Metrics       string        `yaml:"metrics"`          // host:port for /metrics, /healthz, /readyz; empty: none
+	MaxBody       Bytes         `yaml:"max_body"`         // largest message
+	MaxDepth      int           `yaml:"max_depth"`        // deepest JSON nesting
+	ChainTimeout  time.Duration `yaml:"chain_timeout"`    // for all interceptors of one phase
+	DenyDetail    string        `yaml:"deny_detail"`      // sep | generic
+	RefreshEvery  time.Duration `yaml:"refresh"`          // how often interceptor lists are read again
+	PrincipalFrom string        `yaml:"principal_header"` // request header that names the verified caller, set by the proxy in front
+	AllowOrigins  []string      `yaml:"allow_origins"`    // browser origins beside loopback
+}
+
+// Backend is an MCP server: a URL or a command.
+type Backend struct {
+	Name    string            `yaml:"name"` // path on the HTTP front: /<name>/mcp
+	URL     string            `yaml:"url"`
+	Headers map[string]string `yaml:"headers"`
+	Command []string          `yaml:"command"`
+	Env     map[string]string `yaml:"env"`
+	Dir     string            `yaml:"dir"`
+	Shared  bool              `yaml:"shared"` // one child for all sessions
+}
+
+// Host is an interceptor server: a URL or a command.
+type Host struct {
+	Name         string              `yaml:"name"`
+	URL          string              `yaml:"url"`
+	Headers      map[string]string   `yaml:"headers"`
+	Command      []string            `yaml:"command"`
+	Env          map[string]string   `yaml:"env"`
+	Envelope     bool                `yaml:"envelope"`  // send {method, params} instead of bare params
+	Timeout      time.Duration       `yaml:"timeout"`   // default for its interceptors
+	Overrides    map[string]Override `yaml:"overrides"` // by interceptor name
+	Interceptors map[string]any      `yaml:"configs"`   // configuration by interceptor name, sent with each call
+}
+
+// Override narrows or changes what a descriptor says.
+type Override struct {
+	Mode     string        `yaml:"mode"` // active | audit
+	FailOpen *bool         `yaml:"fail_open"`
+	Priority *int32        `yaml:"priority"`
+	Timeout  time.Duration `yaml:"timeout"`
+	Retries  *int          `yaml:"retries"` // deferred work: tries after the first
+	Hooks    []Hook        `yaml:"hooks"`   // narrower only
+}
+
+// Hook is a SEP-2624 hook.
+type Hook struct {
+	Events []string `yaml:"events"`
+	Phase  string   `yaml:"phase"` // request | response | both
+}
+
+// Journal configures the outbox.
+type Journal struct {
+	Durability Durability    `yaml:"durability"`
+	MaxBytes   Bytes         `yaml:"max_bytes"`     // of all journals of this data directory
+	Segment    Bytes         `yaml:"segment_bytes"` //
+	OnFull     string        `yaml:"on_full"`       // fail | block | shed
+	Keep       time.Duration `yaml:"keep"`          // at least, after stored and sealed
+}
+
+// Durability is process (survives kill -9) or disk (fdatasync) for each class of events.
+type Durability struct {
+	Request  string `yaml:"request"`
+	Outcome  string `yaml:"outcome"`
+	Deferred string `yaml:"deferred"`
+	Control  string `yaml:"control"`
+}
+
+// PolicyRule decides what is kept of open items; empty fields match everything.
+type PolicyRule struct {
+	Event   []string `yaml:"event"`
+	Server  []string `yaml:"server"`
+	Tool    []string `yaml:"tool"`
+	Phase   []string `yaml:"phase"`
+	Outcome []string `yaml:"outcome"`
+	Keep    string   `yaml:"keep"` // none | digest | redacted | full
+	Cap     Bytes    `yaml:"cap"`  // kept copies are cut here; 0: not
+}
+
+// Bus configures NATS JetStream.
+type Bus struct {
+	URL        string `yaml:"url"`         // empty: embedded
+	TokenFile  string `yaml:"token_file"`  // mode 0600
+	CredsFile  string `yaml:"credentials"` // NATS credentials file
+	Listen     string `yaml:"listen"`      // embedded: loopback host:port for other processes; port 0 picks one
+	Replicas   int    `yaml:"replicas"`
+	MaxBytes   Bytes  `yaml:"max_bytes"`   // per stream
+	SyncAlways bool   `yaml:"sync_always"` // embedded: fsync before each acknowledgement
+}
+
+// ClickHouse configures the store.
+type ClickHouse struct {
+	DSN     string `yaml:"dsn"`     // clickhouse:// or http://; empty: embedded engine
+	Library string `yaml:"library"` // path of libchdb for the embedded engine
+	Off     bool   `yaml:"off"`     // no store at all
+}
+
+// Sink is a further destination of the sealed events.
+type Sink struct {
+	Type   string `yaml:"type"` // file | stdout
+	Path   string `yaml:"path"`
+	Rotate Bytes  `yaml:"rotate_bytes"`
+}
+
+// Log configures the process log.
+type Log struct {
+	Level  string `yaml:"level"`  // debug | info | warn | error
+	Format string `yaml:"format"` // auto | text | json
+}
+
+// Default is the configuration without a file.
+func Default() Config {
+	return Config{
+		Data:   ".chaintrail",
+		Tenant: "default",
+		Gateway: Gateway{
+			Name: "main", Listen: "127.0.0.1:8787", MaxBody: 64 << 20, MaxDepth: 1000,
+			ChainTimeout: 30 * time.Second, DenyDetail: "sep", RefreshEvery: 30 * time.Second,
+		},
+		Journal: Journal{
+			Durability: Durability{Request: "process", Outcome: "process", Deferred: "process", Control: "process"},
+			MaxBytes:   1 << 30, Segment: 64 << 20, OnFull: "fail", Keep: 10 * time.Minute,
+		},
+		Snapshots: "allow",
+		Bus:       Bus{Listen: "127.0.0.1:0", Replicas: 1, MaxBytes: 4 << 30},
+		Log:       Log{Level: "info", Format: "auto"},
+		Drain:     10 * time.Second,
+	}
+}
+
+// Dir returns a path inside the data directory.
+func (c Config) Dir(elem ...string) string {
+	return filepath.Join(append([]string{c.Data}, elem...)...)
+}
+
+// Demo reports whether nothing was configured to stand behind the gateway.
+func (c Config) Demo() bool { return len(c.Backends) == 0 }
+
+func validURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}

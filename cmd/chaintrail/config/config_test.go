@@ -1,0 +1,79 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestErrorsNameKeyValueAndLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, yaml, want string }{
+		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, chain_timeout, deny_detail, listen, max_body, max_depth, metrics, name, principal_header, refresh"},
+		{"unknown key in a list", "backends:\n  - name: a\n    urll: x\n", "c.yaml:3: backends[0].urll: is not a key here; there are: command, dir, env, headers, name, shared, url"},
+		{"bad address", "gateway:\n  listen: nowhere\n", `c.yaml:2: gateway.listen: "nowhere" is not an address: write host:port, such as 127.0.0.1:8787`},
+		{"bad enum", "journal:\n  on_full: drop\n", `c.yaml:2: journal.on_full: "drop" is not one of fail, block, shed`},
+		{"bad size", "journal:\n  max_bytes: lots\n", `c.yaml:1: "lots" is not a size: write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 512MiB`},
+		{"bad duration", "drain_timeout: soon\n", "c.yaml:1: drain_timeout: expected another type than str `soon` (a duration such as 30s)"},
+		{"both endpoints", "backends:\n  - name: a\n    url: http://h/mcp\n    command: [x]\n", "c.yaml:2: backends[0]: has both url and command; keep one of them"},
+		{"same name twice", "backends:\n  - {name: a, url: 'http://h/mcp'}\n  - {name: a, url: 'http://i/mcp'}\n", `c.yaml:3: backends[1].name: "a" is the name of backends[0] too; names are paths, so each is used once`},
+		{"not YAML", "a: [", "c.yaml: not YAML: line 1: did not find expected node content"},
+		{"two documents", "tenant: a\n---\ntenant: b\n", "c.yaml: has more than one YAML document; keep one"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse("c.yaml", []byte(c.yaml))
+			if err == nil {
+				t.Fatal("got no error")
+			}
+			if diff := cmp.Diff(err.Error(), c.want); diff != "" {
+				t.Errorf("error differs (-got +want):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFileOverDefaults(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	text := "tenant: acme\njournal:\n  max_bytes: 2 GiB\ninterceptors:\n  - name: dlp\n    command: [dlp, --strict]\n    timeout: 2s\n    overrides:\n      acme/dlp: {mode: audit, retries: 0}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Tenant = "acme"
+	want.Journal.MaxBytes = 2 << 30
+	zero := 0
+	want.Interceptors = []Host{{
+		Name: "dlp", Command: []string{"dlp", "--strict"}, Timeout: 2 * time.Second,
+		Overrides: map[string]Override{"acme/dlp": {Mode: "audit", Retries: &zero}},
+	}}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("configuration differs (-got +want):\n%s", diff)
+	}
+}
+
+func TestDefaultIsValid(t *testing.T) {
+	t.Parallel()
+	if faults := Default().validate(); len(faults) > 0 {
+		t.Errorf("the default configuration has faults: %v", faults)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("gateway:\n  listen: 127.0.0.1:1\n"))
+	f.Add([]byte("backends: [{name: a}]"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := Parse("c.yaml", data); err != nil && err.Error() == "" {
+			t.Error("an error has no text")
+		}
+	})
+}

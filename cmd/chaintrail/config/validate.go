@@ -1,0 +1,192 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+type fault struct{ key, text string }
+
+var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+type checker struct{ faults []fault }
+
+func (c *checker) add(key, format string, args ...any) {
+	c.faults = append(c.faults, fault{key, fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) name(key, value string) {
+	if !nameRE.MatchString(value) {
+		c.add(key, "%q is not a name: use 1 to 63 letters, digits, dots, dashes or underscores", value)
+	}
+}
+
+func (c *checker) oneOf(key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		c.add(key, "%q is not one of %s", value, strings.Join(allowed, ", "))
+	}
+}
+
+func (c *checker) address(key, value string, optional bool) {
+	if value == "" && optional {
+		return
+	}
+	if _, _, err := net.SplitHostPort(value); err != nil {
+		c.add(key, "%q is not an address: write host:port, such as 127.0.0.1:8787", value)
+	}
+}
+
+func (c *checker) notNegative(key string, d time.Duration) {
+	if d < 0 {
+		c.add(key, "%s is negative", d)
+	}
+}
+
+// endpoint checks that exactly one of url and command is there.
+func (c *checker) endpoint(key, url string, command []string) {
+	switch {
+	case url == "" && len(command) == 0:
+		c.add(key, "has neither url nor command; give one of them")
+	case url != "" && len(command) > 0:
+		c.add(key, "has both url and command; keep one of them")
+	case url != "" && !validURL(url):
+		c.add(key+".url", "%q is not an http or https URL", url)
+	}
+}
+
+func (c Config) validate() []fault {
+	var k checker
+	k.name("tenant", c.Tenant)
+	if c.Data == "" {
+		k.add("data", "is empty; name a directory")
+	}
+	k.gateway(c.Gateway)
+	k.backends(c.Backends)
+	k.hosts(c.Interceptors)
+	k.journal(c.Journal)
+	k.policy(c.Policy)
+	k.oneOf("snapshots", c.Snapshots, "allow", "deny")
+	k.bus(c.Bus)
+	k.sinks(c.Sinks)
+	k.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	k.oneOf("log.format", c.Log.Format, "auto", "text", "json")
+	k.notNegative("drain_timeout", c.Drain)
+	return k.faults
+}
+
+func (c *checker) gateway(g Gateway) {
+	c.name("gateway.name", g.Name)
+	c.address("gateway.listen", g.Listen, false)
+	c.address("gateway.metrics", g.Metrics, true)
+	c.oneOf("gateway.deny_detail", g.DenyDetail, "sep", "generic")
+	c.notNegative("gateway.chain_timeout", g.ChainTimeout)
+	c.notNegative("gateway.refresh", g.RefreshEvery)
+	if g.MaxDepth < 1 {
+		c.add("gateway.max_depth", "%d is not a depth: write 1 or more", g.MaxDepth)
+	}
+	if g.MaxBody < 1<<10 {
+		c.add("gateway.max_body", "%s is too small: write 1 KiB or more", g.MaxBody)
+	}
+}
+
+func (c *checker) backends(backends []Backend) {
+	seen := map[string]int{}
+	for i, b := range backends {
+		key := fmt.Sprintf("backends[%d]", i)
+		c.name(key+".name", b.Name)
+		c.endpoint(key, b.URL, b.Command)
+		if first, ok := seen[b.Name]; ok {
+			c.add(key+".name", "%q is the name of backends[%d] too; names are paths, so each is used once", b.Name, first)
+		}
+		seen[b.Name] = i
+	}
+}
+
+func (c *checker) hosts(hosts []Host) {
+	seen := map[string]int{}
+	for i, h := range hosts {
+		key := fmt.Sprintf("interceptors[%d]", i)
+		c.name(key+".name", h.Name)
+		c.endpoint(key, h.URL, h.Command)
+		c.notNegative(key+".timeout", h.Timeout)
+		if first, ok := seen[h.Name]; ok {
+			c.add(key+".name", "%q is the name of interceptors[%d] too", h.Name, first)
+		}
+		seen[h.Name] = i
+		for name, o := range h.Overrides {
+			c.override(key+".overrides."+name, o)
+		}
+	}
+}
+
+func (c *checker) override(key string, o Override) {
+	c.oneOf(key+".mode", o.Mode, "", "active", "audit")
+	c.notNegative(key+".timeout", o.Timeout)
+	if o.Retries != nil && *o.Retries < 0 {
+		c.add(key+".retries", "%d is negative; write 0 for no second try", *o.Retries)
+	}
+	for i, h := range o.Hooks {
+		c.oneOf(fmt.Sprintf("%s.hooks[%d].phase", key, i), h.Phase, "request", "response", "both")
+		if len(h.Events) == 0 {
+			c.add(fmt.Sprintf("%s.hooks[%d].events", key, i), "is empty; name at least one event, or \"*\"")
+		}
+	}
+}
+
+func (c *checker) journal(j Journal) {
+	for _, d := range []struct{ key, value string }{
+		{"request", j.Durability.Request},
+		{"outcome", j.Durability.Outcome},
+		{"deferred", j.Durability.Deferred},
+		{"control", j.Durability.Control},
+	} {
+		c.oneOf("journal.durability."+d.key, d.value, "process", "disk")
+	}
+	c.oneOf("journal.on_full", j.OnFull, "fail", "block", "shed")
+	c.notNegative("journal.keep", j.Keep)
+	if j.Segment < 1<<20 {
+		c.add("journal.segment_bytes", "%s is too small: write 1 MiB or more", j.Segment)
+	}
+	if j.MaxBytes < 2*j.Segment {
+		c.add("journal.max_bytes", "%s is too small: at least two segments (%s) must fit", j.MaxBytes, 2*j.Segment)
+	}
+}
+
+func (c *checker) policy(rules []PolicyRule) {
+	for i, r := range rules {
+		key := fmt.Sprintf("policy[%d]", i)
+		c.oneOf(key+".keep", r.Keep, "none", "digest", "redacted", "full")
+		for _, p := range r.Phase {
+			c.oneOf(key+".phase", p, "request", "response")
+		}
+		for _, o := range r.Outcome {
+			c.oneOf(key+".outcome", o, "allowed", "denied", "error", "cancelled", "lost", "stopped")
+		}
+	}
+}
+
+func (c *checker) bus(b Bus) {
+	if b.URL == "" {
+		c.address("bus.listen", b.Listen, true)
+	}
+	if b.Replicas < 1 || b.Replicas > 5 || b.Replicas%2 == 0 {
+		c.add("bus.replicas", "%d is not a number of replicas: write 1, 3 or 5", b.Replicas)
+	}
+	if b.TokenFile != "" && b.CredsFile != "" {
+		c.add("bus", "has both token_file and credentials; keep one of them")
+	}
+}
+
+func (c *checker) sinks(sinks []Sink) {
+	for i, s := range sinks {
+		key := fmt.Sprintf("sinks[%d]", i)
+		c.oneOf(key+".type", s.Type, "file", "stdout")
+		if s.Type == "file" && s.Path == "" {
+			c.add(key+".path", "is empty; name the file to write")
+		}
+	}
+}
