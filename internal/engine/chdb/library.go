@@ -124,5 +124,6 @@ func (l *Library) Connect(dataDir string, settings ...string) (*Conn, error) {
 	if handle == nil {
 		return nil, fmt.Errorf("connect to engine at %q: the library refused without a reason (is the directory in use or not writable?)", dataDir)
 	}
-	return &Conn{lib: l, handle: handle}, nil
+	// The library hands out the address of its pointer; only the closing function wants that one.
+	return &Conn{lib: l, owner: handle, handle: *(*unsafe.Pointer)(handle)}, nil
 }
