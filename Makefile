@@ -46,20 +46,20 @@ generate-check: generate ## fail when a generated file is stale
 	@git diff --exit-code -- schemas/event
 
 conformance: build engine peers ## official MCP suite through the gateway, and the interceptor fixtures
-	@go run ./tools/conformance
+	@go run ./bench/conformance
 
 crash: build engine ## kill every process under load, count what was lost (ROUNDS=25, SABOTAGE=name to see it fail)
-	@go run ./tools/crash -rounds $(ROUNDS) -sabotage '$(SABOTAGE)'
+	@go run ./bench/crash -rounds $(ROUNDS) -sabotage '$(SABOTAGE)'
 
 crash-short: build engine ## the short form of crash, with its negative controls
-	@go run ./tools/crash -rounds 6
+	@go run ./bench/crash -rounds 6
 	@for s in skip-journal ack-early double-insert drop-range skip-adopt; do \
-		if go run ./tools/crash -rounds 3 -sabotage $$s >bin/crash-$$s.log 2>&1; then \
+		if go run ./bench/crash -rounds 3 -sabotage $$s >bin/crash-$$s.log 2>&1; then \
 			echo "crash did not notice sabotage $$s"; cat bin/crash-$$s.log; exit 1; fi; \
 		echo "sabotage $$s: noticed ($$(grep -m1 '^verdict' bin/crash-$$s.log))"; done
 
 bench: build engine ## cost of the request path and of the pipeline, as a table
-	@go run ./bench
+	@go run ./bench/speed
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \

@@ -25,7 +25,6 @@ var mayImport = map[string][]string{
 	"sinks":    {"schemas", "internal", "audit"},
 	"deploy":   {},
 	"cmd":      {"schemas", "internal", "chain", "bus", "audit", "sinks", "deploy"},
-	"tools":    {"schemas", "internal", "chain", "bus", "audit", "sinks"},
 	"bench":    {"schemas", "internal", "chain", "bus", "audit", "sinks"},
 }
 
