@@ -1,0 +1,368 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// StatusError is an HTTP answer that carries no JSON-RPC.
+type StatusError struct {
+	Status     int
+	RetryAfter time.Duration // 0 when the server named none
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("server answered HTTP status %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// HTTPOptions configure an [HTTPClient]; nil is allowed.
+type HTTPOptions struct {
+	Client     *http.Client // nil means one with its own transport
+	Header     http.Header  // added to each request: Authorization and the like
+	MaxMessage int          // bytes of an answer or event; 0 means DefaultMaxMessage
+	Listen     bool         // open the GET stream of a session, for what the server sends unasked
+	CloseWait  time.Duration
+}
+
+// HTTPClient is a [Conn] over the streamable HTTP transport of both protocol generations. It learns
+// session and protocol version from the handshake that passes through it.
+type HTTPClient struct {
+	url    string
+	opts   HTTPOptions
+	own    bool // the transport is ours to close
+	closed chan struct{}  // closed by Close, after closing was set
+	done   sync.WaitGroup // exchanges under way
+	once   sync.Once
+
+	mu      sync.Mutex // covers the rest
+	closing bool
+	flights map[*flight]struct{}
+	session string
+	version string        // "" before the handshake
+	ready   chan struct{} // closed when notifications/initialized went out
+}
+
+// NewHTTPClient talks to the MCP endpoint at url.
+func NewHTTPClient(url string, opts *HTTPOptions) *HTTPClient {
+	c := &HTTPClient{
+		url: url, closed: make(chan struct{}), ready: make(chan struct{}), flights: map[*flight]struct{}{},
+	}
+	if opts != nil {
+		c.opts = *opts
+	}
+	if c.opts.MaxMessage <= 0 {
+		c.opts.MaxMessage = DefaultMaxMessage
+	}
+	if c.opts.CloseWait <= 0 {
+		c.opts.CloseWait = 2 * time.Second
+	}
+	if c.opts.Client == nil {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxIdleConnsPerHost = 64
+		transport.DisableCompression = true
+		c.opts.Client, c.own = &http.Client{Transport: transport}, true
+	}
+	return c
+}
+
+// flight is the life of one exchange. It ends with the caller's context, by Close or by finish.
+type flight struct {
+	cancel context.CancelFunc
+	detach func() bool // from the caller's context
+}
+
+// begin gives an exchange a context that may outlive the caller's, so that the end of a stream can
+// still be read.
+func (c *HTTPClient) begin(ctx context.Context) (context.Context, *flight, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return nil, nil, ErrClosed
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &flight{cancel: cancel, detach: context.AfterFunc(ctx, cancel)}
+	c.flights[f] = struct{}{}
+	c.done.Add(1)
+	return own, f, nil
+}
+
+// finish MUST be called once for each begin.
+func (c *HTTPClient) finish(f *flight) {
+	f.detach()
+	f.cancel()
+	c.mu.Lock()
+	delete(c.flights, f)
+	c.mu.Unlock()
+	c.done.Done()
+}
+
+// outgoing is what Send must know of a message that we built ourselves.
+type outgoing struct {
+	raw    []byte
+	id     jsonx.Value
+	method string
+	params jsonx.Value
+}
+
+func inspect(raw []byte) outgoing {
+	out := outgoing{raw: raw}
+	for m := range jsonx.Members(raw) {
+		switch string(m.Name) {
+		case "id":
+			out.id = m.Value
+		case "method":
+			out.method, _ = jsonx.StringOf(m.Value)
+		case "params":
+			out.params = m.Value
+		}
+	}
+	return out
+}
+
+// isCall tells whether an answer is due.
+func (o *outgoing) isCall() bool { return o.id != nil && o.method != "" }
+
+// Send posts one message, and for a request returns after its answer was delivered. The error wraps
+// [ErrSessionLost], [ErrNoAnswer], [ErrTooLarge] or a *[StatusError] where these apply.
+func (c *HTTPClient) Send(ctx context.Context, raw []byte, deliver func([]byte)) error {
+	own, f, err := c.begin(ctx)
+	if err != nil {
+		return err
+	}
+	draining, err := c.exchange(own, f, raw, deliver)
+	if !draining {
+		c.finish(f)
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// exchange posts a message; draining means that the flight is finished by someone else.
+func (c *HTTPClient) exchange(
+	ctx context.Context, f *flight, raw []byte, deliver func([]byte),
+) (draining bool, err error) {
+	msg := inspect(raw)
+	session, version := c.state()
+	if meta := MetaOf(msg.params).ProtocolVersion; meta != "" {
+		version = meta
+	}
+	if msg.method == MethodCancelled && Modern(version) {
+		return false, nil // the end of the POST said it
+	}
+	if msg.method == methodInitialize {
+		session, version = "", ""
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(raw))
+	if err != nil {
+		return false, fmt.Errorf("post message: %w", err)
+	}
+	c.setHeaders(req, session, version)
+	req.Header.Set("Content-Type", ContentJSON)
+	req.Header.Set("Accept", acceptAnswers)
+	if Modern(version) && msg.method != "" {
+		req.Header.Set(HeaderMethod, msg.method)
+		if name, ok := TargetName(msg.method, msg.params); ok {
+			req.Header.Set(HeaderName, EncodeHeader(name))
+		}
+	}
+	resp, err := c.opts.Client.Do(req)
+	if err != nil {
+		return false, fmt.Errorf("post message: %w", err)
+	}
+	if msg.method == methodInitialize && resp.StatusCode == http.StatusOK {
+		c.mu.Lock()
+		c.session, c.version = resp.Header.Get(HeaderSessionID), ""
+		c.mu.Unlock()
+	}
+	content, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode == http.StatusOK && content == ContentSSE {
+		return c.readStream(ctx, f, resp, msg, deliver)
+	}
+	return false, c.answer(resp, content, msg, session, deliver)
+}
+
+// answer takes the answer of a POST that is not a stream.
+func (c *HTTPClient) answer(
+	resp *http.Response, content string, msg outgoing, session string, deliver func([]byte),
+) error {
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.opts.MaxMessage)+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read answer: %w", err)
+	case len(body) > c.opts.MaxMessage:
+		return fmt.Errorf("%w: answer exceeds %d bytes", ErrTooLarge, c.opts.MaxMessage)
+	case resp.StatusCode/100 == 2 && !msg.isCall():
+		if msg.method == MethodInitialized {
+			c.markReady()
+		}
+		return nil
+	case content == ContentJSON && (resp.StatusCode == http.StatusOK || isError(body)):
+		return c.deliverBody(resp, body, msg, deliver)
+	case resp.StatusCode == http.StatusNotFound && session != "":
+		return ErrSessionLost
+	case resp.StatusCode/100 == 2:
+		return fmt.Errorf("%w: HTTP status %d, content type %.64q", ErrNoAnswer, resp.StatusCode, content)
+	}
+	return statusError(resp)
+}
+
+// deliverBody delivers a JSON answer. An error answer without our id belongs to our request: nothing
+// else was asked on this connection.
+func (c *HTTPClient) deliverBody(resp *http.Response, body []byte, msg outgoing, deliver func([]byte)) error {
+	if e := errorOf(body); e != nil && msg.isCall() {
+		if resp.StatusCode == http.StatusNotFound && e.Code != CodeMethodNotFound {
+			if session, _ := c.state(); session != "" {
+				return ErrSessionLost
+			}
+		}
+		deliver(NewErrorAnswer(msg.id, e))
+		return nil
+	}
+	c.learn(body, msg)
+	answered := false
+	deliver2 := func(raw []byte) {
+		answered = answered || answers(raw, msg.id)
+		deliver(raw)
+	}
+	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] == '[' {
+		for entry := range jsonx.Elements(body) {
+			deliver2(entry)
+		}
+	} else {
+		deliver2(body)
+	}
+	if !answered && msg.isCall() {
+		return ErrNoAnswer
+	}
+	return nil
+}
+
+// answers tells whether raw is the answer to the request with that id. It may be ungrammatical.
+func answers(raw []byte, id jsonx.Value) bool {
+	got := inspect(raw)
+	return got.method == "" && len(got.id) > 0 && IDKey(got.id) == IDKey(id)
+}
+
+// errorOf decodes an error answer, nil if body is none.
+func errorOf(body []byte) *RPCError {
+	if !isError(body) {
+		return nil
+	}
+	msg, err := Parse(body, Limits{})
+	if err != nil {
+		return nil
+	}
+	return msg.RPCError()
+}
+
+func isError(body []byte) bool {
+	v, ok := jsonx.Lookup(body, "error")
+	return ok && len(v) > 0 && v[0] == '{'
+}
+
+// learn takes the version from the answer to initialize.
+func (c *HTTPClient) learn(body []byte, msg outgoing) {
+	if msg.method != methodInitialize {
+		return
+	}
+	result, _ := jsonx.Lookup(body, "result")
+	version, _ := MemberString(result, "protocolVersion")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = version
+}
+
+func (c *HTTPClient) state() (session, version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session, c.version
+}
+
+func (c *HTTPClient) markReady() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.ready:
+	default:
+		close(c.ready)
+	}
+}
+
+func (c *HTTPClient) setHeaders(req *http.Request, session, version string) {
+	for name, values := range c.opts.Header {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	if session != "" {
+		req.Header.Set(HeaderSessionID, session)
+	}
+	if version != "" {
+		req.Header.Set(HeaderProtocolVersion, version)
+	}
+}
+
+// statusError describes an answer without JSON-RPC.
+func statusError(resp *http.Response) error {
+	e := &StatusError{Status: resp.StatusCode}
+	if s, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 31); err == nil {
+		e.RetryAfter = time.Duration(s) * time.Second
+	}
+	return e
+}
+
+// Close ends the session with DELETE, within CloseWait, and everything under way.
+func (c *HTTPClient) Close() error {
+	var err error
+	c.once.Do(func() {
+		c.mu.Lock()
+		c.closing = true
+		for f := range c.flights {
+			f.cancel()
+		}
+		c.mu.Unlock()
+		close(c.closed)
+		c.done.Wait()
+		if session, version := c.state(); session != "" {
+			err = c.deleteSession(session, version)
+		}
+		if c.own {
+			c.opts.Client.CloseIdleConnections()
+		}
+	})
+	return err
+}
+
+func (c *HTTPClient) deleteSession(session, version string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.CloseWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, c.url, nil)
+	if err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	c.setHeaders(req, session, version)
+	resp, err := c.opts.Client.Do(req)
+	if err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	switch {
+	case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusMethodNotAllowed, resp.StatusCode == http.StatusNotFound:
+		return nil
+	}
+	return fmt.Errorf("end session: %w", statusError(resp))
+}
+
+var errStreamClosed = errors.New("stream closed")
