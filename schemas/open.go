@@ -126,5 +126,5 @@ type Record struct {
 
 // Add puts a value from outside beside the event.
 func (r *Record) Add(role Role, index int, data []byte) {
-	r.Items = append(r.Items, OpenItem{OpenHeader: OpenHeader{Role: role, Index: index}, Data: data})
+	r.Items = append(r.Items, OpenItem{Role: role, Index: index, Data: data})
 }

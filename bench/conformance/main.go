@@ -15,16 +15,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chaintrail/chaintrail/schemas/jsonx"
 	"github.com/chaintrail/chaintrail/bench/harness"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
 func main() {
 	bin := flag.String("bin", "bin/chaintrail", "chaintrail binary under test")
 	flag.Parse()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	if err := run(ctx, *bin, os.Stdout); err != nil {
+	if err := run(context.Background(), *bin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
 	}
@@ -33,6 +31,8 @@ func main() {
 const officialWant = "40 passed, 0 failed"
 
 func run(ctx context.Context, bin string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
 	dir, err := os.MkdirTemp("", "chaintrail-conformance-")
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (s *suite) officialControl(ctx context.Context) error {
 var fixturesRE = regexp.MustCompile(`(?m)^\s*fixtures .*$`)
 
 func (s *suite) fixtures(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "TestConformance", "-v", "./chain/...") //nolint:gosec // G204: fixed words
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "TestConformance", "-v", "./chain/...")
 	text, err := cmd.CombinedOutput()
 	for _, line := range fixturesRE.FindAllString(string(text), -1) {
 		fmt.Fprintln(s.out, strings.TrimSpace(line))

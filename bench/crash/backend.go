@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -55,11 +56,7 @@ func startBackend(ctx context.Context) (*backend, error) {
 func (b *backend) list() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out := make(map[string]int, len(b.executed))
-	for k, v := range b.executed {
-		out[k] = v
-	}
-	return out
+	return maps.Clone(b.executed)
 }
 
 func (b *backend) close() { _ = b.server.Close() }

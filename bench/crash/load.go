@@ -56,7 +56,7 @@ func (l *load) session(ctx context.Context, endpoint string) {
 	}
 	defer session.Close() //nolint:errcheck // the gateway may be dead
 	for ctx.Err() == nil {
-		if !l.call(session) {
+		if !l.call(session) { //nolint:contextcheck // a call under way is not cut off by the end of the load
 			return
 		}
 		wait(ctx, pause)

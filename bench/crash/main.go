@@ -54,9 +54,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "crash: unknown sabotage %q; there are %s\n", o.sabotage, strings.Join(sabotages(), ", "))
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	clean, err := run(ctx, o, os.Stdout)
+	clean, err := run(context.Background(), o, os.Stdout)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "crash:", err)
@@ -67,6 +65,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options, out io.Writer) (clean bool, err error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
 	dir, err := os.MkdirTemp("", "chaintrail-crash-")
 	if err != nil {
 		return false, err

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/chaintrail/chaintrail/bench/harness"
@@ -97,7 +98,7 @@ func (s *stack) ready(ctx context.Context, role string) error {
 		return err == nil
 	})
 	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(s.dir, role+".log"))
+		log, _ := os.ReadFile(filepath.Join(s.dir, role+".log")) //nolint:gosec // G304: our own temporary folder
 		return fmt.Errorf("%w; its log ends with:\n%s", err, tail(log, 4000))
 	}
 	return nil
@@ -111,7 +112,7 @@ type runtimeInfo struct {
 // runtime reads the runtime file of the process that runs now.
 func (s *stack) runtime(role string) (runtimeInfo, error) {
 	var info runtimeInfo
-	text, err := os.ReadFile(filepath.Join(s.data, "run", role+".json"))
+	text, err := os.ReadFile(filepath.Join(s.data, "run", role+".json")) //nolint:gosec // G304: our own temporary folder
 	if err != nil {
 		return info, err
 	}
@@ -153,9 +154,8 @@ func (s *stack) rounds(ctx context.Context, n int, rnd *rand.Rand) (map[string]i
 }
 
 func (s *stack) stop() {
-	all := roles()
-	for i := len(all) - 1; i >= 0; i-- {
-		if p := s.procs[all[i]]; p != nil {
+	for _, role := range slices.Backward(roles()) {
+		if p := s.procs[role]; p != nil {
 			if err := p.Stop(20 * time.Second); err != nil {
 				fmt.Fprintln(os.Stderr, "crash:", err)
 			}
@@ -169,4 +169,3 @@ func tail(text []byte, n int) []byte {
 	}
 	return text
 }
-

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/chaintrail/chaintrail/schemas"
 )
@@ -50,10 +51,8 @@ func compare(st stored, executed map[string]int, a answers) verdict {
 
 func (st stored) allowed(token string) bool {
 	for exchange := range st.exchangesOf[token] {
-		for _, outcome := range st.outcomes[exchange] {
-			if outcome == string(schemas.OutcomeAllowed) {
-				return true
-			}
+		if slices.Contains(st.outcomes[exchange], string(schemas.OutcomeAllowed)) {
+			return true
 		}
 	}
 	return false

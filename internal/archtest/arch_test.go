@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,15 +30,7 @@ var mayImport = map[string][]string{
 }
 
 func allowed(from, to string) bool {
-	if from == to {
-		return true
-	}
-	for _, ok := range mayImport[from] {
-		if ok == to {
-			return true
-		}
-	}
-	return false
+	return from == to || slices.Contains(mayImport[from], to)
 }
 
 func top(path string) string {

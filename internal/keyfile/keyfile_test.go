@@ -37,7 +37,7 @@ func TestReadableByOthersIsRefused(t *testing.T) {
 	if _, err := LoadOrCreate(path, 32); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // G302: the fault under test
+	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := LoadOrCreate(path, 32); !errors.Is(err, ErrPermissions) {

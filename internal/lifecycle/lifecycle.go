@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -78,8 +79,7 @@ func (g *Group) Wait(ctx context.Context) error {
 // Stop stops the parts in the opposite order of their start. When now ends, the rest is told to give up.
 func (g *Group) Stop(now context.Context) error {
 	var errs []error
-	for i := len(g.started) - 1; i >= 0; i-- {
-		p := g.started[i]
+	for _, p := range slices.Backward(g.started) {
 		began := time.Now()
 		if err := g.stop(now, p); err != nil {
 			errs = append(errs, fmt.Errorf("stop %s: %w", p.Name, err))
@@ -111,8 +111,8 @@ func Background(name string, run func(ctx context.Context) error) Part {
 		Name: name,
 		Start: func(ctx context.Context) error {
 			var runCtx context.Context
-			runCtx, cancel = context.WithCancel(context.WithoutCancel(ctx))
-			go func() { // exits when run returns
+			runCtx, cancel = context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // G118: Stop calls it
+			go func() {                                                     // exits when run returns
 				defer close(done)
 				err := run(runCtx)
 				if runCtx.Err() == nil {
