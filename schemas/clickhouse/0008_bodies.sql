@@ -1,0 +1,27 @@
+CREATE TABLE IF NOT EXISTS bodies
+(
+    tenant           LowCardinality(String),
+    time             DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)),
+    published        DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)),
+    stream           LowCardinality(String),
+    position         UInt64 CODEC(Delta, ZSTD(1)),
+    writer           UUID,
+    seq              UInt64 CODEC(Delta, ZSTD(1)),
+    event_id         UUID,
+    exchange_id      UUID,
+    kind             LowCardinality(String),
+    role             LowCardinality(String),
+    idx              UInt32,
+    part             UInt32,
+    parts            UInt32,
+    keep             LowCardinality(String),
+    salt             FixedString(32) CODEC(NONE),
+    data             String CODEC(ZSTD(3)),
+    INDEX by_exchange exchange_id TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_writer writer TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_word lower(data) TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 1
+)
+ENGINE = $ENGINE
+PARTITION BY toYYYYMM(published)
+ORDER BY (tenant, time, event_id, role, idx, part)
+SETTINGS index_granularity = 512, non_replicated_deduplication_window = 1000, replicated_deduplication_window = 1000
