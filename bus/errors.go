@@ -19,4 +19,7 @@ var (
 	// ErrRefused is returned by one try of publishing when the stream holds another last message of
 	// this writer than expected: an earlier try arrived after all, or the stream was trimmed.
 	ErrRefused = errors.New("another last message of this writer")
+	// ErrBehind is returned by a reader when the stream ends before the wanted position: it was lost or
+	// made anew. The position means nothing any more; compare with the journals before going on.
+	ErrBehind = errors.New("the stream ends before this position")
 )

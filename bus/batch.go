@@ -1,0 +1,171 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+const (
+	headerBatch       = "Nats-Batch-Id"
+	headerBatchSeq    = "Nats-Batch-Sequence"
+	headerBatchCommit = "Nats-Batch-Commit"
+
+	maxBatch = 1000 // the server's limit for one atomic batch
+
+	// The server's numbers for "another last sequence", with and without the number it has.
+	codeWrongLast      jetstream.ErrorCode = 10071
+	codeWrongLastConst jetstream.ErrorCode = 10164
+	codeIncomplete     jetstream.ErrorCode = 10176
+)
+
+// lane publishes one writer's messages to one stream, all or nothing at a time, and only if the writer's
+// last message there is the expected one. Not for concurrent use.
+type lane struct {
+	js      jetstream.JetStream
+	stream  string
+	filter  string // the writer's subjects
+	timeout time.Duration
+	careful bool // ask for the reason at the first message: the last try was incomplete
+}
+
+type pubAck struct {
+	Stream string              `json:"stream"`
+	Seq    uint64              `json:"seq"`
+	Batch  string              `json:"batch"`
+	Count  uint64              `json:"count"`
+	Error  *jetstream.APIError `json:"error"`
+}
+
+// send publishes 1 to maxBatch messages after the writer's message at position expect (0: none) and
+// returns the position of the last; the others lie directly before it. [ErrRefused] means that nothing
+// was stored by this call; any other error leaves that open.
+func (l *lane) send(ctx context.Context, msgs []*nats.Msg, expect uint64) (last uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	nc := l.js.Conn()
+	msgs[0].Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(expect, 10)}
+	msgs[0].Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.filter}
+	final := msgs[len(msgs)-1]
+	id := ""
+	if len(msgs) > 1 {
+		id = nuid.Next()
+		for i, m := range msgs {
+			m.Header[headerBatch] = []string{id}
+			m.Header[headerBatchSeq] = []string{strconv.Itoa(i + 1)}
+		}
+		final.Header[headerBatchCommit] = []string{"1"}
+		if err := l.begin(ctx, nc, msgs[:len(msgs)-1]); err != nil {
+			return 0, err
+		}
+	}
+	reply, err := nc.RequestMsgWithContext(ctx, final)
+	if err != nil {
+		return 0, fmt.Errorf("publish to %s: %w", l.stream, err)
+	}
+	var ack pubAck
+	if err := jsonx.Unmarshal(reply.Data, &ack); err != nil {
+		return 0, fmt.Errorf("publish to %s: answer: %w", l.stream, err)
+	}
+	if ack.Error != nil {
+		l.careful = ack.Error.ErrorCode == codeIncomplete
+		return 0, l.refusal(ack.Error)
+	}
+	if ack.Stream != l.stream || ack.Seq == 0 || ack.Batch != id || (id != "" && ack.Count != uint64(len(msgs))) {
+		return 0, fmt.Errorf("publish to %s: the answer is for stream %q, batch of %d at %d", l.stream, ack.Stream, ack.Count, ack.Seq)
+	}
+	l.careful = false
+	return ack.Seq, nil
+}
+
+// begin sends all but the last message of a batch. The server answers only those that ask for it, and
+// reports what went wrong with the others at the end, without the reason.
+func (l *lane) begin(ctx context.Context, nc *nats.Conn, msgs []*nats.Msg) error {
+	for i, m := range msgs {
+		if i > 0 || !l.careful {
+			if err := nc.PublishMsg(m); err != nil {
+				return fmt.Errorf("publish to %s: %w", l.stream, err)
+			}
+			continue
+		}
+		reply, err := nc.RequestMsgWithContext(ctx, m)
+		if err != nil {
+			return fmt.Errorf("publish to %s: %w", l.stream, err)
+		}
+		var ack pubAck
+		if len(reply.Data) > 0 && jsonx.Unmarshal(reply.Data, &ack) == nil && ack.Error != nil {
+			return l.refusal(ack.Error)
+		}
+	}
+	return nil
+}
+
+func (l *lane) refusal(err *jetstream.APIError) error {
+	if err.ErrorCode == codeWrongLast || err.ErrorCode == codeWrongLastConst {
+		return fmt.Errorf("publish to %s: %w: %w", l.stream, ErrRefused, err)
+	}
+	return fmt.Errorf("publish to %s: %w", l.stream, err)
+}
+
+// last returns the writer's last message in the stream, nil if there is none. It asks the stream's
+// leader: a direct get might be answered by a replica that lags.
+func (l *lane) last(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	query, err := jsonx.Marshal(map[string]string{"last_by_subj": l.filter})
+	if err != nil {
+		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
+	}
+	reply, err := l.js.Conn().RequestWithContext(ctx, apiSubject(l.js, "STREAM.MSG.GET."+l.stream), query)
+	if err != nil {
+		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string `json:"subject"`
+			Seq     uint64 `json:"seq"`
+			Header  []byte `json:"hdrs"`
+			Data    []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := jsonx.Unmarshal(reply.Data, &answer); err != nil {
+		return nil, fmt.Errorf("last message in %s: answer: %w", l.stream, err)
+	}
+	if answer.Error != nil {
+		if answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("last message in %s: %w", l.stream, answer.Error)
+	}
+	if answer.Message == nil || answer.Message.Seq == 0 {
+		return nil, fmt.Errorf("last message in %s: %w", l.stream, errors.ErrUnsupported)
+	}
+	m := &jetstream.RawStreamMsg{Subject: answer.Message.Subject, Sequence: answer.Message.Seq, Data: answer.Message.Data}
+	if len(answer.Message.Header) > 0 {
+		if m.Header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
+			return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
+		}
+	}
+	return m, nil
+}
+
+// state returns the first and last positions of the stream.
+func (l *lane) state(ctx context.Context) (first, last uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	stream, err := l.js.Stream(ctx, l.stream)
+	if err != nil {
+		return 0, 0, fmt.Errorf("state of %s: %w", l.stream, err)
+	}
+	state := stream.CachedInfo().State
+	return state.FirstSeq, state.LastSeq, nil
+}
