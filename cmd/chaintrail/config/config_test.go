@@ -77,3 +77,10 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestExampleFileIsValid(t *testing.T) {
+	t.Parallel()
+	if _, err := Load(filepath.Join("..", "..", "..", "deploy", "chaintrail.example.yaml")); err != nil {
+		t.Error(err)
+	}
+}

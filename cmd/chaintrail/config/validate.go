@@ -151,8 +151,8 @@ func (c *checker) journal(j Journal) {
 	if j.Segment < 1<<20 {
 		c.add("journal.segment_bytes", "%s is too small: write 1 MiB or more", j.Segment)
 	}
-	if j.MaxBytes < 2*j.Segment {
-		c.add("journal.max_bytes", "%s is too small: at least two segments (%s) must fit", j.MaxBytes, 2*j.Segment)
+	if j.MaxBytes < 4*j.Segment {
+		c.add("journal.max_bytes", "%s is too small: at least four segments (%s) must fit", j.MaxBytes, 4*j.Segment)
 	}
 }
 
