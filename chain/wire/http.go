@@ -40,7 +40,7 @@ type HTTPOptions struct {
 type HTTPClient struct {
 	url    string
 	opts   HTTPOptions
-	own    bool // the transport is ours to close
+	own    bool           // the transport is ours to close
 	closed chan struct{}  // closed by Close, after closing was set
 	done   sync.WaitGroup // exchanges under way
 	once   sync.Once
@@ -144,8 +144,17 @@ func (c *HTTPClient) Send(ctx context.Context, raw []byte, deliver func([]byte))
 	if !draining {
 		c.finish(f)
 	}
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case own.Err() != nil && !draining:
+		select {
+		case <-c.closed:
+			return ErrClosed
+		default:
+		}
 	}
 	return err
 }
