@@ -38,7 +38,8 @@ func (e *Event) AppendJSONHead(dst []byte) ([]byte, error) {
 	return w.done()
 }
 
-// AppendJSONBody appends what follows [Event.AppendJSONHead], with the closing brace.
+// AppendJSONBody appends what follows [Event.AppendJSONHead], with the comma before it and the closing
+// brace. dst need not hold the head: the two may be made apart.
 func (e *Event) AppendJSONBody(dst []byte) ([]byte, error) {
 	w := encoder{b: dst}
 	if c := e.Correlation; c != nil {
@@ -116,7 +117,7 @@ func (w *encoder) done() ([]byte, error) {
 }
 
 func (w *encoder) key(name string) {
-	if n := len(w.b); n > 0 && w.b[n-1] != '{' {
+	if n := len(w.b); n == 0 || w.b[n-1] != '{' {
 		w.b = append(w.b, ',')
 	}
 	w.b = append(w.b, '"')

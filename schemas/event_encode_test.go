@@ -66,6 +66,11 @@ func TestAppendJSONEqualsReflection(t *testing.T) {
 		if err != nil {
 			t.Fatalf("AppendJSON of a legal event failed: %v", err)
 		}
+		head, _ := e.AppendJSONHead([]byte("before"))
+		body, _ := e.AppendJSONBody(nil)
+		if apart := string(head) + string(body); apart != string(got) {
+			t.Fatalf("head and body made apart are %q, together %q", apart, got)
+		}
 		want, err := jsonx.Marshal(&e)
 		if err != nil {
 			t.Fatalf("Marshal of a legal event failed: %v", err)

@@ -1,0 +1,5 @@
+package outbox
+
+const childEnv = "OUTBOX_TEST_CHILD"
+
+func child(string) {}
