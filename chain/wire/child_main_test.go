@@ -103,4 +103,3 @@ func newSDKServer() *mcp.Server {
 	})
 	return server
 }
-
