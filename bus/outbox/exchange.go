@@ -12,6 +12,7 @@ type openExchange struct {
 	Correlation schemas.Correlation `json:"correlation"`
 	Actor       schemas.Actor       `json:"actor,omitzero"`
 	Operation   schemas.Operation   `json:"operation,omitzero"`
+	Gateway     string              `json:"gateway,omitzero"`
 	Since       schemas.Time        `json:"since"`
 }
 
@@ -43,7 +44,7 @@ func (x *exchanges) add(e *schemas.Event) {
 	} else {
 		o = new(openExchange)
 	}
-	*o = openExchange{Correlation: *e.Correlation, Since: e.Time}
+	*o = openExchange{Correlation: *e.Correlation, Gateway: e.Gateway, Since: e.Time}
 	if e.Actor != nil {
 		o.Actor = *e.Actor
 	}
@@ -76,6 +77,7 @@ func (x *exchanges) list() []openExchange {
 func (o *openExchange) outcome(as schemas.Outcome, cause string, now schemas.Time) schemas.Event {
 	e := schemas.Event{
 		Kind:        schemas.KindOutcome,
+		Gateway:     o.Gateway,
 		Correlation: &o.Correlation,
 		Decision: &schemas.Decision{
 			Status:    schemas.StatusNotRun,

@@ -25,12 +25,8 @@ type journal struct {
 	lastTime schemas.Time
 	closed   bool           // the last event is the writer's close
 	open     []openExchange // exchanges without an outcome
-	shed     []shedGap      // gap events of the last segment
 	damage   error          // bytes after the last commit that no crash leaves behind
 }
-
-// shedGap is a gap event that declares shed exchanges.
-type shedGap struct{ seq, count uint64 }
 
 // openJournal reads a journal's last segment to its end: all that has to be known about a dead
 // writer stands there, because every segment begins with the exchanges open at that point.
@@ -114,12 +110,19 @@ func (j *journal) saw(e *eventFrame, set *openSet) {
 		if jsonx.Unmarshal(e.sealed, &ev) == nil && ev.Life != nil {
 			j.closed = ev.Life.State == LifeClose
 		}
-	case schemas.KindGap:
-		var ev schemas.Event
-		if jsonx.Unmarshal(e.sealed, &ev) == nil && ev.Gap != nil && ev.Gap.Reason == GapShed && ev.Life == nil {
-			j.shed = append(j.shed, shedGap{e.seq, ev.Gap.Count})
-		}
 	}
+}
+
+// ownGap returns what a gap event declares of its own writer.
+func ownGap(sealed []byte) (schemas.Gap, error) {
+	var ev schemas.Event
+	if err := jsonx.Unmarshal(sealed, &ev); err != nil {
+		return schemas.Gap{}, err
+	}
+	if ev.Gap == nil || ev.Gap.Reason != GapShed || ev.Life != nil {
+		return schemas.Gap{}, nil
+	}
+	return *ev.Gap, nil
 }
 
 // damage tells a torn tail, which a crash leaves behind, from bytes that were changed later: after a

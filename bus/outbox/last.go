@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 	"uuid"
 
@@ -108,9 +107,4 @@ func isDead(dir string) bool {
 	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(fileMode))
 	ok, err := l.TryRLock()
 	return errors.Join(err, l.Close()) == nil && ok
-}
-
-// isJournalName keeps hidden folders apart.
-func isHidden(name string) bool {
-	return strings.HasPrefix(name, newPrefix) || strings.HasPrefix(name, gonePrefix)
 }

@@ -119,7 +119,7 @@ func BenchmarkRecord(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			o := open(b, Config{
 				Durability: Durabilities{Request: bench.d, Outcome: bench.d},
-				MaxBytes: 64 << 30, SegmentBytes: 64 << 20, KeepFor: 1,
+				MaxBytes:   64 << 30, SegmentBytes: 64 << 20, KeepFor: 1,
 			})
 			payload := bytes.Repeat([]byte("payload "), 128)
 			context := bytes.Repeat([]byte("ctx "), 64)
