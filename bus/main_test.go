@@ -218,3 +218,19 @@ func streamCount(tb testing.TB, js jetstream.JetStream, name string) int {
 	}
 	return int(s.CachedInfo().State.Msgs)
 }
+
+// eventually waits until something holds that no channel tells of.
+func eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			tb.Fatalf("it did not happen that %s", what)
+		}
+	}
+}

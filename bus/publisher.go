@@ -177,6 +177,7 @@ func (p *Publisher) run(ctx context.Context) error {
 		if err != nil && !errors.Is(err, errReread) {
 			return err
 		}
+		p.journal.Published(p.at.event) // also when an earlier try had arrived after all
 	}
 }
 
