@@ -9,6 +9,7 @@ import (
 	_ "github.com/google/go-cmp/cmp"
 	_ "github.com/google/jsonschema-go/jsonschema"
 	_ "github.com/google/renameio/v2"
+	_ "github.com/google/uuid"
 	_ "github.com/mattn/go-isatty"
 	_ "github.com/modelcontextprotocol/go-sdk/mcp"
 	_ "github.com/nats-io/nats-server/v2/server"

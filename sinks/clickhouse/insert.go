@@ -1,0 +1,145 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/chaintrail/chaintrail/internal/retry"
+	"github.com/chaintrail/chaintrail/sinks"
+)
+
+// tryLimit ends one try of an insert; its outcome is then unknown and it is repeated.
+const tryLimit = 2 * time.Minute
+
+// inserter sends blocks. Not for concurrent use.
+type inserter struct {
+	conn   driver.Conn
+	policy retry.Policy
+	log    *slog.Logger
+	types  map[string][]clickhouse.ColumnNameAndType // of each table, as the server described them
+	// owned returns ErrConflict when another writer took over. A writer that slept for long must not repeat an insert
+	// whose token the server may have forgotten.
+	owned func(ctx context.Context) error
+	// refused dead-letters the message of a row that the server will never accept.
+	refused func(ctx context.Context, table string, position uint64, err error) error
+	// untokened is set by sabotage only.
+	untokened bool
+}
+
+// insert stores a block exactly once. It returns only when the block is stored, its bad rows are dead-lettered, ctx
+// ended, or another writer took over.
+func (in *inserter) insert(ctx context.Context, b *block, token string) error {
+	if b.rows() == 0 {
+		return nil
+	}
+	return in.span(ctx, b, 0, b.rows(), token)
+}
+
+// span stores the rows from i up to j as one block.
+func (in *inserter) span(ctx context.Context, b *block, i, j int, token string) error {
+	first := true
+	err := retry.Do(ctx, in.policy, func(ctx context.Context) error {
+		if !first {
+			if err := in.owned(ctx); errors.Is(err, sinks.ErrConflict) {
+				return retry.Permanent(err)
+			}
+		}
+		first = false
+		err := in.send(ctx, b, i, j, token)
+		if isDataError(err) {
+			return retry.Permanent(err)
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case !isDataError(err):
+		return fmt.Errorf("insert into %s: %w", b.table, err)
+	case j-i == 1:
+		in.log.Error("the store refuses a row", slog.String("table", b.table), slog.Uint64("position", b.positions[i]))
+		return in.refused(ctx, b.table, b.positions[i], err)
+	}
+	// Nothing of this block was stored. A repetition after a crash meets the same error and makes the same halves.
+	middle := i + (j-i)/2
+	if err := in.span(ctx, b, i, middle, token+":"+strconv.Itoa(i)); err != nil {
+		return err
+	}
+	return in.span(ctx, b, middle, j, token+":"+strconv.Itoa(middle))
+}
+
+// send is one try.
+func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	types, err := in.describe(ctx, b.table)
+	if err != nil {
+		return err
+	}
+	settings := clickhouse.Settings{
+		"async_insert":               0,
+		"insert_deduplicate":         1,
+		"insert_deduplication_token": token,
+	}
+	if in.untokened {
+		settings["insert_deduplicate"] = 0
+		delete(settings, "insert_deduplication_token")
+	}
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings), clickhouse.WithColumnNamesAndTypes(types))
+	err = insertOnce(ctx, in.conn, b.query(), func(batch driver.Batch) error {
+		for n, c := range b.columns {
+			if err := batch.Column(n).Append(c.slice(i, j)); err != nil {
+				return fmt.Errorf("%w: column %s: %w", errRows, c.label(), err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		delete(in.types, b.table) // another program may have changed the table
+	}
+	return err
+}
+
+// describe asks once for the types of a table's columns, which the driver would else ask before each insert over HTTP.
+func (in *inserter) describe(ctx context.Context, table string) ([]clickhouse.ColumnNameAndType, error) {
+	if types, ok := in.types[table]; ok {
+		return types, nil
+	}
+	rows, err := in.conn.Query(ctx, "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = ?", table)
+	if err != nil {
+		return nil, fmt.Errorf("describe %s: %w", table, err)
+	}
+	defer rows.Close()
+	var types []clickhouse.ColumnNameAndType
+	for rows.Next() {
+		var c clickhouse.ColumnNameAndType
+		if err := rows.Scan(&c.Name, &c.Type); err != nil {
+			return nil, fmt.Errorf("describe %s: %w", table, err)
+		}
+		types = append(types, c)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("describe %s: %w", table, err)
+	}
+	if len(types) == 0 {
+		return nil, fmt.Errorf("table %s is missing: run the migrations", table)
+	}
+	in.types[table] = types
+	return types, nil
+}
+
+func (b *block) query() string {
+	names := make([]string, len(b.columns))
+	for i, c := range b.columns {
+		names[i] = c.label()
+	}
+	return "INSERT INTO " + b.table + " (" + strings.Join(names, ", ") + ")"
+}

@@ -1,0 +1,100 @@
+package clickhouse_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"go.uber.org/goleak"
+
+	"github.com/chaintrail/chaintrail/internal/engine/enginetest"
+	"github.com/chaintrail/chaintrail/internal/retry"
+	"github.com/chaintrail/chaintrail/sinks"
+	"github.com/chaintrail/chaintrail/sinks/clickhouse"
+	"github.com/chaintrail/chaintrail/sinks/sinktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is a migrated database of the test's own on the real engine.
+func store(t testing.TB) driver.Conn {
+	t.Helper()
+	conn, err := clickhouse.Open(enginetest.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := clickhouse.Migrate(t.Context(), conn, nil); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func count(t testing.TB, conn driver.Conn, query string, args ...any) uint64 {
+	t.Helper()
+	var n uint64
+	if err := conn.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+var fast = retry.Policy{Initial: time.Millisecond, Max: 5 * time.Millisecond, Notify: func(error, int, time.Duration) {}}
+
+// rig is a stream with what a writer of it needs.
+type rig struct {
+	conn     driver.Conn
+	stream   *sinktest.Stream
+	content  clickhouse.Content
+	cursors  sinktest.Cursors
+	letters  sinktest.Letters
+	opts     sinks.Options
+	sabotage string
+}
+
+func newRig(t testing.TB, name string, content clickhouse.Content) *rig {
+	t.Helper()
+	return &rig{conn: store(t), stream: sinktest.NewStream(name), content: content, opts: sinks.Options{Linger: -1, Retry: fast}}
+}
+
+func (r *rig) writer(t testing.TB) *clickhouse.Writer {
+	t.Helper()
+	w, err := clickhouse.NewWriter(clickhouse.Config{
+		Content: r.content, Source: &sinktest.Source{Stream: r.stream}, Cursors: &r.cursors, Letters: &r.letters, Conn: r.conn,
+		Options: &r.opts, Sabotage: r.sabotage,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// drain runs a new writer until it stored everything, and returns its statistics.
+func (r *rig) drain(t testing.TB) sinks.Stats {
+	t.Helper()
+	w := r.writer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for w.Stats().Position < r.stream.Last() {
+		select {
+		case err := <-done:
+			t.Fatalf("writer stopped at %d: %v", w.Stats().Position, err)
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal("writer did not finish")
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatalf("writer: %v", err)
+	}
+	return w.Stats()
+}
+
+var errCrash = errors.New("the process dies here")

@@ -1,0 +1,147 @@
+package clickhouse
+
+import (
+	"time"
+
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/sinks"
+)
+
+// eventBlocks are the blocks that events become.
+type eventBlocks struct {
+	stream        string
+	events        eventRows
+	interceptions operationRows
+	invocations   invocationRows
+	exchanges     operationRows
+	plans         planRows
+}
+
+func newEventBlocks(stream string) *eventBlocks {
+	b := &eventBlocks{stream: stream}
+	b.events.init()
+	b.interceptions.init("interceptions")
+	b.interceptions.kind = col[string](&b.interceptions.block, "kind")
+	b.invocations.init()
+	b.exchanges.init("exchanges")
+	b.plans.init()
+	return b
+}
+
+// all returns the blocks in the order of their inserts: the sealed bytes first.
+func (b *eventBlocks) all() []*block {
+	return []*block{&b.events.block, &b.interceptions.block, &b.invocations.block, &b.exchanges.block, &b.plans.block}
+}
+
+// add appends what an event becomes. Results of deferred work that are named in known are left out of invocations.
+func (b *eventBlocks) add(e *sinks.Entry, known map[string]bool) {
+	event := e.Event
+	o := &origin{stream: b.stream, entry: e, tenant: event.Tenant, time: event.Time, event: event.ID}
+	if event.Correlation != nil {
+		o.exchange = event.Correlation.Exchange
+	}
+	b.events.add(o)
+	switch event.Kind {
+	case schemas.KindRequest:
+		b.interceptions.add(o)
+		b.invocations.add(o, nil)
+	case schemas.KindOutcome:
+		b.interceptions.add(o)
+		b.invocations.add(o, nil)
+		b.exchanges.add(o)
+	case schemas.KindInvocation:
+		b.invocations.add(o, known)
+	case schemas.KindPlan:
+		b.plans.add(o)
+	case schemas.KindWriter, schemas.KindGap, schemas.KindAdmin, schemas.KindCheckpoint: // only in events
+	}
+}
+
+// eventRows is the table of sealed bytes.
+type eventRows struct {
+	block
+	stream    *values[string]
+	shard     *values[uint16]
+	position  *values[uint64]
+	writer    ids
+	seq       *values[uint64]
+	hash      *values[[]byte]
+	leaf      *values[uint64]
+	kind      *values[string]
+	event     ids
+	exchange  ids
+	time      instants
+	published *values[time.Time]
+	tenant    *values[string]
+	raw       *values[[]byte]
+}
+
+func (r *eventRows) init() {
+	b := &r.block
+	b.table = "events"
+	r.stream = col[string](b, "stream")
+	r.shard = col[uint16](b, "shard")
+	r.position = col[uint64](b, "position")
+	r.writer = idColumn(b, "writer")
+	r.seq = col[uint64](b, "seq")
+	r.hash = col[[]byte](b, "hash")
+	r.leaf = col[uint64](b, "leaf")
+	r.kind = col[string](b, "kind")
+	r.event = idColumn(b, "event_id")
+	r.exchange = idColumn(b, "exchange_id")
+	r.time = timeColumn(b, "time")
+	r.published = col[time.Time](b, "published")
+	r.tenant = col[string](b, "tenant")
+	r.raw = col[[]byte](b, "raw")
+}
+
+func (r *eventRows) add(o *origin) {
+	e := o.entry
+	r.stream.add(o.stream)
+	r.shard.add(e.Shard)
+	r.position.add(e.Position)
+	r.writer.put(e.Event.Writer)
+	r.seq.add(e.Event.Seq)
+	r.hash.add(e.Hash[:])
+	r.leaf.add(e.Leaf)
+	r.kind.add(string(e.Event.Kind))
+	r.event.put(e.Event.ID)
+	r.exchange.put(o.exchange)
+	r.time.put(e.Event.Time)
+	r.published.add(e.Published.UTC())
+	r.tenant.add(o.tenant)
+	r.raw.add(e.Data)
+	r.positions = append(r.positions, e.Position)
+}
+
+// planRows has one row for each change of a plan.
+type planRows struct {
+	block
+	place
+	digest  *values[[]byte]
+	server  *values[string]
+	entries counts
+	plan    *values[[]byte]
+}
+
+func (r *planRows) init() {
+	b := &r.block
+	b.table = "plans"
+	r.place = newPlace(b)
+	r.digest = col[[]byte](b, "digest")
+	r.server = col[string](b, "server")
+	r.entries = countColumn(b, "entries")
+	r.plan = col[[]byte](b, "plan")
+}
+
+func (r *planRows) add(o *origin) {
+	plan := o.entry.Event.Plan
+	if plan == nil {
+		return
+	}
+	r.place.put(o)
+	r.digest.add(plan.Digest[:])
+	r.server.add(plan.Server)
+	r.entries.put(len(plan.Entries))
+	r.plan.add(o.entry.Data)
+}

@@ -1,0 +1,144 @@
+package clickhouse
+
+import (
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+	"github.com/chaintrail/chaintrail/sinks"
+)
+
+// openBlocks are the blocks that open items become.
+type openBlocks struct {
+	stream string
+	items  contextRows
+	bodies itemRows
+}
+
+func newOpenBlocks(stream string) *openBlocks {
+	b := &openBlocks{stream: stream}
+	b.items.init("open_items")
+	b.items.initTyped()
+	b.items.initData()
+	b.bodies.init("bodies")
+	b.bodies.initData()
+	return b
+}
+
+func (b *openBlocks) all() []*block { return []*block{&b.bodies.block, &b.items.block} }
+
+func (b *openBlocks) add(e *sinks.Entry) {
+	h := e.Item
+	o := &origin{stream: b.stream, entry: e, tenant: h.Tenant, time: h.Time, event: h.Event, exchange: h.Exchange}
+	switch h.Role {
+	case schemas.RoleBefore, schemas.RoleAfter, schemas.RoleStep:
+		b.bodies.add(o)
+	default:
+		b.items.add(o)
+		b.items.addTyped(e)
+	}
+}
+
+// itemRows is the table of bodies, and the columns that open_items shares with it.
+type itemRows struct {
+	block
+	place
+	kind  *values[string]
+	role  *values[string]
+	idx   counts
+	part  counts
+	parts counts
+	keep  *values[string]
+	salt  *values[[]byte]
+	data  *values[[]byte]
+}
+
+func (r *itemRows) init(table string) {
+	b := &r.block
+	b.table = table
+	r.place = newPlace(b)
+	r.kind = col[string](b, "kind")
+	r.role = col[string](b, "role")
+	r.idx = countColumn(b, "idx")
+	r.part = countColumn(b, "part")
+	r.parts = countColumn(b, "parts")
+	r.keep = col[string](b, "keep")
+	r.salt = col[[]byte](b, "salt")
+}
+
+func (r *itemRows) initData() { r.data = col[[]byte](&r.block, "data") }
+
+func (r *itemRows) add(o *origin) {
+	h := o.entry.Item
+	r.place.put(o)
+	r.kind.add(string(h.Kind))
+	r.role.add(string(h.Role))
+	r.idx.put(h.Index)
+	r.part.put(h.Part)
+	r.parts.put(max(h.Parts, 1))
+	r.keep.add(string(h.Keep))
+	r.salt.add(h.Salt[:])
+	r.data.add(o.entry.Data)
+}
+
+// contextRows is the table of contexts and details, with the members of a context as columns.
+type contextRows struct {
+	itemRows
+	sessionID       *values[string]
+	requestID       *values[string]
+	method          *values[string]
+	target          *values[string]
+	principalType   *values[string]
+	principal       *values[string]
+	clientName      *values[string]
+	clientVersion   *values[string]
+	clientAddress   *values[string]
+	userAgent       *values[string]
+	protocolVersion *values[string]
+	reason          *values[string]
+}
+
+func (r *contextRows) initTyped() {
+	b := &r.block
+	r.sessionID = col[string](b, "session_id")
+	r.requestID = col[string](b, "request_id")
+	r.method = col[string](b, "method")
+	r.target = col[string](b, "target")
+	r.principalType = col[string](b, "principal_type")
+	r.principal = col[string](b, "principal")
+	r.clientName = col[string](b, "client_name")
+	r.clientVersion = col[string](b, "client_version")
+	r.clientAddress = col[string](b, "client_address")
+	r.userAgent = col[string](b, "user_agent")
+	r.protocolVersion = col[string](b, "protocol_version")
+	r.reason = col[string](b, "reason")
+}
+
+// addTyped fills the typed columns. They stay empty when the kept form cannot be read, or is only a part: the data is
+// there all the same.
+func (r *contextRows) addTyped(e *sinks.Entry) {
+	var c schemas.Context
+	var reason string
+	switch {
+	case e.Item.Parts > 1 || len(e.Data) == 0:
+	case e.Item.Role == schemas.RoleContext:
+		if jsonx.Unmarshal(e.Data, &c) != nil {
+			c = schemas.Context{}
+		}
+	case e.Item.Role == schemas.RoleDetail:
+		var d schemas.Detail
+		if jsonx.Unmarshal(e.Data, &d) == nil {
+			reason = d.Reason
+		}
+	}
+	r.sessionID.add(c.SessionID)
+	r.requestID.add(string(c.RequestID))
+	r.method.add(c.Method)
+	r.target.add(c.Target)
+	r.principalType.add(c.PrincipalType)
+	r.principal.add(c.Principal)
+	r.clientName.add(c.ClientName)
+	r.clientVersion.add(c.ClientVersion)
+	r.clientAddress.add(c.ClientAddress)
+	r.userAgent.add(c.UserAgent)
+	r.protocolVersion.add(c.Protocol)
+	r.reason.add(reason)
+}
