@@ -112,7 +112,7 @@ func (c *LineConn) readLine() ([]byte, error) {
 			_, err = c.in.ReadSlice('\n')
 		}
 		return nil, fmt.Errorf("%w: line exceeds %d bytes and was skipped", ErrTooLarge, c.maxMessage)
-	case errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0:
+	case errors.Is(err, io.EOF) && len(bytes.Trim(line, " \t\r\n")) > 0:
 		return line, nil // a last line without its end; the next read says EOF
 	case errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe):
 		return nil, ErrClosed

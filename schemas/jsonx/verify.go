@@ -71,6 +71,11 @@ func syntaxError(data []byte) error {
 // scanDepth returns the offset of the bracket that exceeds maxDepth, or -1, and whether an escaped
 // lone surrogate occurs. It is right for grammatical text; for other text it only stays in bounds.
 func scanDepth(data []byte, maxDepth int) (exceededAt int, lone bool) {
+	// Most messages have few brackets and no surrogates: counting is far cheaper than walking.
+	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= maxDepth &&
+		!bytes.Contains(data, []byte(`\ud`)) && !bytes.Contains(data, []byte(`\uD`)) {
+		return -1, false
+	}
 	depth := 0
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
