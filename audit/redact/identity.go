@@ -42,6 +42,9 @@ func isLocal(c byte) bool {
 // card looks at the first digit of a number.
 func (s *textScan) card(i int) int {
 	t := s.t
+	if len(t)-i < 13 || !isDigit(t[i+1]) || t[i] == '2' && (t[i+1] < '2' || t[i+1] > '7') {
+		return 0 // most numbers are no longer looked at, times and dates above all
+	}
 	if !bounded(t, s.lo, i) || i > s.lo && t[i-1] == '.' {
 		return 0
 	}

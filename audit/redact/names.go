@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 )
 
@@ -10,17 +11,21 @@ const maxName = 64 // bytes of a name that are looked at; of a longer one the la
 // nameRules judges whether what stands under a name is a secret. Names are compared without case
 // and punctuation: apiKey, api_key, API-KEY and x.api.key are all "apikey".
 type nameRules struct {
-	parts  []namePart // anywhere in the name
-	ends   [][]byte   // how a harmless name ends, although a part says otherwise
-	exact  map[string]bool
-	safe   map[string]bool
-	tokens [][]byte // what "token" is harmless after
+	byLetter [26][]nameRule // filed under the rarest letter of each
+	filed    uint32         // the letters that have rules
+	ends     [][]byte       // how a harmless name ends, although a part says otherwise
+	tokens   [][]byte       // what "token" is harmless after
+	safe     map[string]bool
 }
 
-type namePart struct {
+type nameRule struct {
 	text    []byte
 	letters uint32 // set of its letters, to rule out most names at once
+	whole   bool   // the whole name, not a part of it
 }
+
+// rarest has the letters of English from the rarest on.
+const rarest = "zqxjkvwyhbpcdgmfulrnsioate"
 
 // secretParts make a name secret wherever they stand in it.
 var secretParts = []string{
@@ -45,9 +50,12 @@ var harmlessTokens = []string{
 }
 
 func newNameRules(extra, safe []string) *nameRules {
-	rules := &nameRules{exact: map[string]bool{}, safe: map[string]bool{}}
+	rules := &nameRules{safe: map[string]bool{}}
 	for _, text := range secretParts {
-		rules.parts = append(rules.parts, namePart{text: []byte(text), letters: lettersOf([]byte(text))})
+		rules.file(text, false)
+	}
+	for _, name := range slices.Concat(secretNames, extra) {
+		rules.file(name, true)
 	}
 	for _, text := range harmlessEnds {
 		rules.ends = append(rules.ends, []byte(text))
@@ -55,35 +63,50 @@ func newNameRules(extra, safe []string) *nameRules {
 	for _, text := range harmlessTokens {
 		rules.tokens = append(rules.tokens, []byte(text))
 	}
-	for _, name := range slices.Concat(secretNames, extra) {
-		rules.exact[plainName(name)] = true
-	}
 	for _, name := range safe {
 		rules.safe[plainName(name)] = true
 	}
 	return rules
 }
 
-// secret reports whether a value under this name is a secret.
-func (r *nameRules) secret(name []byte) bool {
-	var buf [maxName]byte
-	plain, letters := normalize(buf[:0], name)
-	if len(plain) < 3 || r.safe[string(plain)] {
-		return false
-	}
-	if r.exact[string(plain)] {
-		return true
-	}
-	if before, ok := bytes.CutSuffix(plain, []byte("token")); ok {
-		return !r.endsIn(before, r.tokens)
-	}
-	for i := range r.parts {
-		part := &r.parts[i]
-		if part.letters&^letters == 0 && bytes.Contains(plain, part.text) {
-			return !r.endsIn(plain, r.ends)
+func (r *nameRules) file(name string, whole bool) {
+	plain, letters := normalize(nil, []byte(name))
+	for _, c := range []byte(rarest) {
+		if bit := uint32(1) << (c - 'a'); letters&bit != 0 {
+			r.byLetter[c-'a'] = append(r.byLetter[c-'a'], nameRule{text: plain, letters: letters, whole: whole})
+			r.filed |= bit
+			return
 		}
 	}
-	return false
+}
+
+// secret reports whether a value under this name is a secret.
+func (r *nameRules) secret(name []byte) bool {
+	if len(name) < 3 {
+		return false
+	}
+	var buf [maxName]byte
+	plain, letters := normalize(buf[:0], name)
+	return r.judge(plain, letters) && !r.safe[string(plain)]
+}
+
+func (r *nameRules) judge(plain []byte, letters uint32) bool {
+	for left := letters & r.filed; left != 0; left &= left - 1 {
+		for i := range r.byLetter[bits.TrailingZeros32(left)] {
+			rule := &r.byLetter[bits.TrailingZeros32(left)][i]
+			switch {
+			case rule.letters&^letters != 0:
+			case rule.whole:
+				if bytes.Equal(plain, rule.text) {
+					return true
+				}
+			case bytes.Contains(plain, rule.text):
+				return !r.endsIn(plain, r.ends)
+			}
+		}
+	}
+	before, ok := bytes.CutSuffix(plain, []byte("token"))
+	return ok && !r.endsIn(before, r.tokens)
 }
 
 func (r *nameRules) endsIn(plain []byte, ends [][]byte) bool {
@@ -95,31 +118,33 @@ func (r *nameRules) endsIn(plain []byte, ends [][]byte) bool {
 	return false
 }
 
+// plainByte has the form of a byte in a plain name: letters in lower case, digits, 0 for the rest.
+var plainByte = func() (table [256]byte) {
+	for c := range table {
+		switch b := byte(c); {
+		case isLower(b), isDigit(b):
+			table[c] = b
+		case isUpper(b):
+			table[c] = b | 0x20
+		}
+	}
+	return table
+}()
+
 // normalize appends the letters and digits of name in lower case, and returns the set of letters.
 func normalize(dst, name []byte) (plain []byte, letters uint32) {
 	if len(name) > maxName {
 		name = name[len(name)-maxName:]
 	}
 	for _, c := range name {
-		switch {
-		case isLower(c):
-		case isUpper(c):
-			c |= 0x20
-		case isDigit(c):
+		if c = plainByte[c]; c != 0 {
 			dst = append(dst, c)
-			continue
-		default:
-			continue
+			if c >= 'a' {
+				letters |= 1 << (c - 'a')
+			}
 		}
-		letters |= 1 << (c - 'a')
-		dst = append(dst, c)
 	}
 	return dst, letters
-}
-
-func lettersOf(text []byte) uint32 {
-	_, letters := normalize(nil, text)
-	return letters
 }
 
 func plainName(name string) string {

@@ -33,8 +33,8 @@ func (c RedactorConfig) Validate() error {
 	}
 	for key, names := range map[string][]string{"names": c.Names, "safe_names": c.SafeNames} {
 		for _, name := range names {
-			if len(plainName(name)) < 3 {
-				return fmt.Errorf("%s: %q needs at least three letters or digits", key, name)
+			if plain, letters := normalize(nil, []byte(name)); len(plain) < 3 || letters == 0 {
+				return fmt.Errorf("%s: %q needs at least three letters or digits, and one letter", key, name)
 			}
 		}
 	}

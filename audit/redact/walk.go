@@ -95,7 +95,7 @@ func (w *walker) member(b []byte, start, end int, escaped bool, v int) int {
 	switch {
 	case w.named&w.bit() != 0 && string(name) == "value":
 		secret = true
-	case string(name) == "name" || string(name) == "key":
+	case len(name) == 4 && string(name) == "name" || len(name) == 3 && string(name) == "key":
 		w.pairName(b, v)
 	}
 	declares := string(name) == "properties"
@@ -208,7 +208,12 @@ func isNumber(c byte) bool {
 	return isDigit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
 }
 
-func skipSpace(b []byte, i int) int { return run(b, i, isSpace) }
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' && isSpace(b[i]) {
+		i++
+	}
+	return i
+}
 
 // stringEnd returns the index of the quotation mark that ends the string whose body begins at i, and
 // whether the body has escapes; -1 where it never ends.
