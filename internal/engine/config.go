@@ -26,6 +26,8 @@ const (
 	maxStatement = 16 << 20
 	// drainTimeout is how long statements may go on after the end was asked for, before they are killed.
 	drainTimeout = 10 * time.Second
+	// stallTimeout bounds a client's pause within the data of an INSERT or a result: its statement holds a place.
+	stallTimeout = 5 * time.Minute
 	// lockTimeout is how long a start waits for the process before it, which ends when its parent does.
 	lockTimeout = 5 * time.Second
 )

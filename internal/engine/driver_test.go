@@ -82,7 +82,7 @@ func TestDriverRoundTrip(t *testing.T) {
 			conn := open(t, enginetest.Start(t), func(o *clickhouse.Options) {
 				o.Compression = &clickhouse.Compression{Method: test.compression, Level: 1}
 			})
-			exec(t, conn, rowTable)
+			run(t, conn, rowTable)
 			want := makeRows(5000)
 			if err := insert(t.Context(), conn, "INSERT INTO rows", want); err != nil {
 				t.Fatal(err)
@@ -138,7 +138,7 @@ func TestDriverSettingsHoldForOneStatement(t *testing.T) {
 	if got := setting(t.Context(), "async_insert"); got != "false" {
 		t.Errorf("async_insert is %s, want false", got)
 	}
-	exec(t, conn, "SET max_result_rows = 3")
+	run(t, conn, "SET max_result_rows = 3")
 	if got := setting(t.Context(), "max_result_rows"); got != "0" {
 		t.Errorf("a SET leaked into the next statement: max_result_rows = %s", got)
 	}
@@ -147,7 +147,7 @@ func TestDriverSettingsHoldForOneStatement(t *testing.T) {
 func TestDriverErrors(t *testing.T) {
 	t.Parallel()
 	conn := open(t, enginetest.Start(t))
-	exec(t, conn, "CREATE TABLE parts (a UInt32) ENGINE = MergeTree ORDER BY a PARTITION BY a")
+	run(t, conn, "CREATE TABLE parts (a UInt32) ENGINE = MergeTree ORDER BY a PARTITION BY a")
 	for _, test := range []struct {
 		name string
 		code int32
@@ -231,9 +231,9 @@ func TestDriverEmptyResultHasColumns(t *testing.T) {
 func TestDeduplicationToken(t *testing.T) {
 	t.Parallel()
 	conn := open(t, enginetest.Start(t))
-	exec(t, conn, rowTable)
-	exec(t, conn, "CREATE TABLE per_tool (tool String, n UInt64) ENGINE = SummingMergeTree ORDER BY tool SETTINGS non_replicated_deduplication_window = 1000")
-	exec(t, conn, "CREATE MATERIALIZED VIEW per_tool_view TO per_tool AS SELECT tool, count() AS n FROM rows GROUP BY tool")
+	run(t, conn, rowTable)
+	run(t, conn, "CREATE TABLE per_tool (tool String, n UInt64) ENGINE = SummingMergeTree ORDER BY tool SETTINGS non_replicated_deduplication_window = 1000")
+	run(t, conn, "CREATE MATERIALIZED VIEW per_tool_view TO per_tool AS SELECT tool, count() AS n FROM rows GROUP BY tool")
 	send := func(token string, rows []row) {
 		t.Helper()
 		ctx := clickhouse.Context(t.Context(), clickhouse.WithSettings(clickhouse.Settings{
@@ -262,7 +262,7 @@ func TestDeduplicationToken(t *testing.T) {
 func TestConcurrentStatements(t *testing.T) {
 	t.Parallel()
 	conn := open(t, enginetest.Start(t), func(o *clickhouse.Options) { o.MaxOpenConns = 40 })
-	exec(t, conn, "CREATE TABLE c (worker UInt32, n UInt32) ENGINE = MergeTree ORDER BY (worker, n)")
+	run(t, conn, "CREATE TABLE c (worker UInt32, n UInt32) ENGINE = MergeTree ORDER BY (worker, n)")
 	var workers sync.WaitGroup
 	for worker := range uint32(40) {
 		workers.Go(func() {

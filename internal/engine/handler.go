@@ -39,6 +39,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	start := time.Now()
 	out := newAnswer(w)
+	defer out.patience(writeSide, 0) // the connection serves further requests
 	req, err := h.admit(r)
 	if err == nil {
 		err = h.run(r.Context(), out, req)
@@ -106,6 +107,7 @@ func (a *answer) begin(req *request, timezone string) {
 // chunk sends a piece of the result and lets the client see it.
 func (a *answer) chunk(data []byte) error {
 	a.started = true
+	a.patience(writeSide, stallTimeout)
 	if _, err := a.body.Write(data); err != nil {
 		return err
 	}
@@ -120,6 +122,28 @@ func (a *answer) whole(data []byte) error {
 	a.started = true
 	_, err := a.body.Write(data)
 	return err
+}
+
+// side is one of the two directions of a request.
+type side int
+
+const (
+	readSide side = iota
+	writeSide
+)
+
+// patience bounds how long the next read or write may wait for the client; 0 takes the bound away.
+func (a *answer) patience(side side, limit time.Duration) {
+	var deadline time.Time
+	if limit > 0 {
+		deadline = time.Now().Add(limit)
+	}
+	control := http.NewResponseController(a.w)
+	set := control.SetReadDeadline
+	if side == writeSide {
+		set = control.SetWriteDeadline
+	}
+	_ = set(deadline) // a connection that is gone reports itself soon enough
 }
 
 // exceptionTag marks an error inside a result, as servers do since 25.11.
@@ -139,6 +163,7 @@ func (a *answer) fail(f *failure) {
 	header.Set("Content-Type", "text/plain; charset=UTF-8")
 	header.Set("X-ClickHouse-Exception-Code", strconv.Itoa(f.code))
 	if f.status == http.StatusUnauthorized {
+		header.Set("Connection", "close") // the driver leaves the connection of a failed greeting open
 		header.Set("WWW-Authenticate", `Basic realm="ClickHouse server HTTP API"`)
 	}
 	if f.code == codeTooMany {

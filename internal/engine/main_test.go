@@ -102,7 +102,7 @@ func open(t *testing.T, dsn string, change ...func(*clickhouse.Options)) clickho
 	return conn
 }
 
-func exec(t *testing.T, conn clickhouse.Conn, sql string, args ...any) {
+func run(t *testing.T, conn clickhouse.Conn, sql string, args ...any) {
 	t.Helper()
 	if err := conn.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)

@@ -137,7 +137,7 @@ func (h *handler) insert(ctx context.Context, out *answer, session *chdb.Conn, r
 		return err
 	}
 	defer insert.Close()
-	if err := feed(ctx, insert, req.data); err != nil {
+	if err := feed(ctx, insert, patient{out, req.data}); err != nil {
 		if !errors.Is(err, chdb.ErrStopped) {
 			return err
 		}
@@ -146,6 +146,7 @@ func (h *handler) insert(ctx context.Context, out *answer, session *chdb.Conn, r
 		}
 		return err
 	}
+	out.patience(readSide, 0) // or it would end the request's context while the rows are stored
 	stats, err := insert.Done()
 	if err != nil {
 		return err
@@ -176,6 +177,17 @@ func feed(ctx context.Context, insert io.Writer, data io.Reader) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// patient is a body whose client may stall for a while only.
+type patient struct {
+	out  *answer
+	body io.Reader
+}
+
+func (p patient) Read(data []byte) (int, error) {
+	p.out.patience(readSide, stallTimeout)
+	return p.body.Read(data)
 }
 
 // summary names what a statement did, in the header that servers use for it.
