@@ -1,0 +1,81 @@
+package redact
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+)
+
+// LogHandler takes secrets out of log records before they reach next: out of messages, and out of
+// attribute values, which are judged by their key as well. Values that are neither text nor a number
+// are logged as the text that fmt makes of them.
+type LogHandler struct {
+	next   slog.Handler
+	redact *Redactor
+}
+
+// NewLogHandler returns a handler before next.
+func NewLogHandler(next slog.Handler, redact *Redactor) *LogHandler {
+	return &LogHandler{next: next, redact: redact}
+}
+
+// Enabled implements slog.Handler.
+func (h *LogHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (h *LogHandler) Handle(ctx context.Context, rec slog.Record) error {
+	clean := slog.NewRecord(rec.Time, rec.Level, h.redact.RedactString(rec.Message), rec.PC)
+	rec.Attrs(func(a slog.Attr) bool {
+		clean.AddAttrs(h.attr(a))
+		return true
+	})
+	return h.next.Handle(ctx, clean)
+}
+
+// WithAttrs implements slog.Handler.
+func (h *LogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &LogHandler{next: h.next.WithAttrs(h.attrs(attrs)), redact: h.redact}
+}
+
+// WithGroup implements slog.Handler.
+func (h *LogHandler) WithGroup(name string) slog.Handler {
+	return &LogHandler{next: h.next.WithGroup(name), redact: h.redact}
+}
+
+func (h *LogHandler) attrs(attrs []slog.Attr) []slog.Attr {
+	clean := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		clean[i] = h.attr(a)
+	}
+	return clean
+}
+
+func (h *LogHandler) attr(a slog.Attr) slog.Attr {
+	v := a.Value.Resolve()
+	switch v.Kind() {
+	case slog.KindBool, slog.KindDuration, slog.KindTime:
+		return slog.Attr{Key: a.Key, Value: v}
+	case slog.KindGroup:
+		return slog.Attr{Key: a.Key, Value: slog.GroupValue(h.attrs(v.Group())...)}
+	}
+	if h.redact.names.secret([]byte(a.Key)) && !h.redact.off[KindByName] {
+		return slog.String(a.Key, markerPrefix+string(KindByName)+"]")
+	}
+	switch v.Kind() {
+	case slog.KindString:
+		return slog.String(a.Key, h.redact.RedactString(v.String()))
+	case slog.KindAny:
+		return slog.String(a.Key, h.redact.RedactString(anyText(v.Any())))
+	default:
+		return slog.Attr{Key: a.Key, Value: v}
+	}
+}
+
+func anyText(v any) string {
+	if b, ok := v.([]byte); ok {
+		return string(b)
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,27 @@
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+func TestLogHandler(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := slog.New(NewLogHandler(slog.NewTextHandler(&out, nil), newTest(t, RedactorConfig{})))
+	log = log.With("url", "nats://u:hunter2@host").WithGroup("g").With("api_key", "hunter2")
+	log.Info("password=hunter2", "err", errors.New("bearer hunter2hunter2"), "n", 3,
+		slog.Group("in", "secret", 17, "raw", []byte("token=hunter2")), "ok", true)
+	got := out.String()
+	if strings.Contains(got, "hunter2") || strings.Contains(got, "17 ") {
+		t.Errorf("a secret is in the log: %s", got)
+	}
+	for _, want := range []string{"host", "g.api_key=[redacted:secret]", "g.n=3", "g.ok=true", "g.in.secret=[redacted:secret]", "nats://u:[redacted:url_password]@host"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("log lacks %q: %s", want, got)
+		}
+	}
+}
