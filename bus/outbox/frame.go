@@ -32,6 +32,10 @@ const (
 // errTorn says that the bytes end inside a frame, or are none: what a crash leaves behind.
 var errTorn = errors.New("frame is torn")
 
+// errBadFrame is ErrCorrupt for bytes that are no frame. At the end of a journal a power loss may
+// leave them behind.
+var errBadFrame = fmt.Errorf("%w: bad frame", ErrCorrupt)
+
 //nolint:gochecknoglobals // a constant table
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -104,11 +108,11 @@ func (f *frameReader) next() (frame, error) {
 	}
 	h := f.window[:frameHeader]
 	if h[0] != magic0 || h[1] != magic1 {
-		return frame{}, fmt.Errorf("%w: no frame at offset %d", ErrCorrupt, f.off)
+		return frame{}, fmt.Errorf("%w: no frame at offset %d", errBadFrame, f.off)
 	}
 	n := int64(binary.LittleEndian.Uint32(h[4:]))
 	if n > MaxRecord {
-		return frame{}, fmt.Errorf("%w: frame of %d bytes at offset %d", ErrCorrupt, n, f.off)
+		return frame{}, fmt.Errorf("%w: %d bytes long at offset %d", errBadFrame, n, f.off)
 	}
 	if n > rest-frameHeader {
 		return frame{}, errTorn
@@ -122,7 +126,7 @@ func (f *frameReader) next() (frame, error) {
 	}
 	if crc32.Update(crc, castagnoli, payload) != want {
 		f.window = nil
-		return frame{}, fmt.Errorf("%w: checksum of the frame at offset %d differs", ErrCorrupt, f.off)
+		return frame{}, fmt.Errorf("%w: checksum at offset %d differs", errBadFrame, f.off)
 	}
 	out.payload = payload
 	f.off += frameHeader + n

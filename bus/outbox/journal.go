@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +61,9 @@ func (j *journal) readLast() error {
 	defer f.Close()
 	fr := newFrameReader(f, 0, seg.size, 0)
 	h, carried, err := readSegmentStart(fr)
+	if errors.Is(err, errTorn) && hasGroups(f, seg.size) {
+		err = fmt.Errorf("%w: segment %s has events but no whole header", ErrCorrupt, seg.path)
+	}
 	if err != nil {
 		return err
 	}
@@ -131,13 +135,31 @@ func damage(fr *frameReader, seg *segment, commit int64, cause error) error {
 	if errors.Is(cause, io.EOF) || errors.Is(cause, errTorn) && fr.limit-fr.off < frameHeader {
 		return nil
 	}
-	if !errors.Is(cause, ErrCorrupt) && !errors.Is(cause, errTorn) {
-		return cause // the disk does not give the bytes
+	if !errors.Is(cause, errBadFrame) && !errors.Is(cause, errTorn) {
+		return fmt.Errorf("segment %s, offset %d: %w", seg.path, commit, cause) // whole frames that do not fit, or no bytes to be had
 	}
 	if at, ok := findEvent(fr, fr.off+1); ok {
 		return fmt.Errorf("segment %s, offset %d: %w; a whole event follows at offset %d", seg.path, commit, wrapCorrupt(cause), at)
 	}
 	return nil
+}
+
+// hasGroups reports whether anything after a segment's beginning looks like the frame of an item or
+// event. The beginning is JSON, which cannot hold the magic.
+func hasGroups(f *os.File, size int64) bool {
+	buf := make([]byte, readerWindow)
+	for from := int64(0); from < size; from += int64(len(buf)) - 2 {
+		n := min(int64(len(buf)), size-from)
+		if _, err := f.ReadAt(buf[:n], from); err != nil {
+			return false
+		}
+		for _, typ := range []byte{frameItem, frameEvent} {
+			if bytes.Contains(buf[:n], []byte{magic0, magic1, typ}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func wrapCorrupt(err error) error {
