@@ -80,7 +80,7 @@ func (in *inserter) span(ctx context.Context, b *block, i, j int, token string) 
 func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	types, err := in.describe(ctx, b.table)
+	types, err := in.describe(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -108,31 +108,37 @@ func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) 
 	return err
 }
 
-// describe asks once for the types of a table's columns, which the driver would else ask before each insert over HTTP.
-func (in *inserter) describe(ctx context.Context, table string) ([]clickhouse.ColumnNameAndType, error) {
-	if types, ok := in.types[table]; ok {
+// describe returns the types of a block's columns, in their order. It asks once for each table; the driver would else
+// ask before each insert over HTTP.
+func (in *inserter) describe(ctx context.Context, b *block) ([]clickhouse.ColumnNameAndType, error) {
+	if types, ok := in.types[b.table]; ok {
 		return types, nil
 	}
-	rows, err := in.conn.Query(ctx, "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = ?", table)
+	rows, err := in.conn.Query(ctx, "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = ?", b.table)
 	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", table, err)
+		return nil, fmt.Errorf("describe %s: %w", b.table, err)
 	}
 	defer rows.Close()
-	var types []clickhouse.ColumnNameAndType
+	have := map[string]string{}
 	for rows.Next() {
-		var c clickhouse.ColumnNameAndType
-		if err := rows.Scan(&c.Name, &c.Type); err != nil {
-			return nil, fmt.Errorf("describe %s: %w", table, err)
+		var name, typ string
+		if err := rows.Scan(&name, &typ); err != nil {
+			return nil, fmt.Errorf("describe %s: %w", b.table, err)
 		}
-		types = append(types, c)
+		have[name] = typ
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("describe %s: %w", table, err)
+		return nil, fmt.Errorf("describe %s: %w", b.table, err)
 	}
-	if len(types) == 0 {
-		return nil, fmt.Errorf("table %s is missing: run the migrations", table)
+	types := make([]clickhouse.ColumnNameAndType, 0, len(b.columns))
+	for _, c := range b.columns {
+		typ, ok := have[c.label()]
+		if !ok {
+			return nil, fmt.Errorf("table %s has no column %s: run the migrations", b.table, c.label())
+		}
+		types = append(types, clickhouse.ColumnNameAndType{Name: c.label(), Type: typ})
 	}
-	in.types[table] = types
+	in.types[b.table] = types
 	return types, nil
 }
 

@@ -97,4 +97,12 @@ func (r *rig) drain(t testing.TB) sinks.Stats {
 	return w.Stats()
 }
 
+// clean fails the test when something went to the dead letters.
+func (r *rig) clean(t testing.TB) {
+	t.Helper()
+	if reasons := r.letters.Reasons(); len(reasons) > 0 {
+		t.Errorf("dead letters: %v", reasons)
+	}
+}
+
 var errCrash = errors.New("the process dies here")

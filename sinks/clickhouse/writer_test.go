@@ -20,6 +20,7 @@ func TestEventsBecomeRows(t *testing.T) {
 	r.stream.Add(call.Events...)
 	r.stream.Add(w.Event(t, &schemas.Event{Kind: schemas.KindCheckpoint}), w.Result(t, call, 1))
 	r.drain(t)
+	r.clean(t)
 	for query, want := range map[string]uint64{
 		"SELECT count() FROM events": 6,
 		"SELECT count() FROM events WHERE shard = 3 AND hash = SHA256(concat(char(0), raw))": 6,
@@ -53,6 +54,7 @@ func TestOpenItemsBecomeRows(t *testing.T) {
 	r.stream.Add(w.Item(t, &call.Request, schemas.OpenHeader{Role: schemas.RoleSnapshot, Of: "payload.before"}, []byte("secret")))
 	r.stream.Add(w.Item(t, &call.Request, schemas.OpenHeader{Role: schemas.RoleStep, Index: 2, Part: 1, Parts: 3}, []byte("part")))
 	stats := r.drain(t)
+	r.clean(t)
 	if stats.Transient != 1 || stats.Stored != 4 {
 		t.Errorf("transient %d, stored %d, want 1 and 4", stats.Transient, stats.Stored)
 	}
