@@ -31,11 +31,20 @@ const (
 // last message there is the expected one. Not for concurrent use.
 type lane struct {
 	js      jetstream.JetStream
+	call    *caller // set by open
 	stream  string
 	filter  string // the writer's subjects
 	timeout time.Duration
 	careful bool // ask for the reason at the first message: the last try was incomplete
 }
+
+// open gets the lane ready; close it at the end.
+func (l *lane) open() (err error) {
+	l.call, err = newCaller(l.js.Conn())
+	return err
+}
+
+func (l *lane) close() { l.call.close() }
 
 type pubAck struct {
 	Stream string              `json:"stream"`
@@ -49,9 +58,6 @@ type pubAck struct {
 // returns the position of the last; the others lie directly before it. [ErrRefused] means that nothing
 // was stored by this call; any other error leaves that open.
 func (l *lane) send(ctx context.Context, msgs []*nats.Msg, expect uint64) (last uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	nc := l.js.Conn()
 	msgs[0].Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(expect, 10)}
 	msgs[0].Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.filter}
 	final := msgs[len(msgs)-1]
@@ -63,11 +69,11 @@ func (l *lane) send(ctx context.Context, msgs []*nats.Msg, expect uint64) (last 
 			m.Header[headerBatchSeq] = []string{strconv.Itoa(i + 1)}
 		}
 		final.Header[headerBatchCommit] = []string{"1"}
-		if err := l.begin(ctx, nc, msgs[:len(msgs)-1]); err != nil {
+		if err := l.begin(ctx, msgs[:len(msgs)-1]); err != nil {
 			return 0, err
 		}
 	}
-	reply, err := nc.RequestMsgWithContext(ctx, final)
+	reply, err := l.call.do(ctx, final, l.timeout)
 	if err != nil {
 		return 0, fmt.Errorf("publish to %s: %w", l.stream, err)
 	}
@@ -88,15 +94,15 @@ func (l *lane) send(ctx context.Context, msgs []*nats.Msg, expect uint64) (last 
 
 // begin sends all but the last message of a batch. The server answers only those that ask for it, and
 // reports what went wrong with the others at the end, without the reason.
-func (l *lane) begin(ctx context.Context, nc *nats.Conn, msgs []*nats.Msg) error {
+func (l *lane) begin(ctx context.Context, msgs []*nats.Msg) error {
 	for i, m := range msgs {
 		if i > 0 || !l.careful {
-			if err := nc.PublishMsg(m); err != nil {
+			if err := l.js.Conn().PublishMsg(m); err != nil {
 				return fmt.Errorf("publish to %s: %w", l.stream, err)
 			}
 			continue
 		}
-		reply, err := nc.RequestMsgWithContext(ctx, m)
+		reply, err := l.call.do(ctx, m, l.timeout)
 		if err != nil {
 			return fmt.Errorf("publish to %s: %w", l.stream, err)
 		}
@@ -118,13 +124,11 @@ func (l *lane) refusal(err *jetstream.APIError) error {
 // last returns the writer's last message in the stream, nil if there is none. It asks the stream's
 // leader: a direct get might be answered by a replica that lags.
 func (l *lane) last(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
 	query, err := jsonx.Marshal(map[string]string{"last_by_subj": l.filter})
 	if err != nil {
 		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
 	}
-	reply, err := l.js.Conn().RequestWithContext(ctx, apiSubject(l.js, "STREAM.MSG.GET."+l.stream), query)
+	reply, err := l.call.do(ctx, &nats.Msg{Subject: apiSubject(l.js, "STREAM.MSG.GET."+l.stream), Data: query}, l.timeout)
 	if err != nil {
 		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
 	}
@@ -160,12 +164,25 @@ func (l *lane) last(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 
 // state returns the first and last positions of the stream.
 func (l *lane) state(ctx context.Context) (first, last uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	stream, err := l.js.Stream(ctx, l.stream)
+	reply, err := l.call.do(ctx, &nats.Msg{Subject: apiSubject(l.js, "STREAM.INFO."+l.stream)}, l.timeout)
 	if err != nil {
 		return 0, 0, fmt.Errorf("state of %s: %w", l.stream, err)
 	}
-	state := stream.CachedInfo().State
-	return state.FirstSeq, state.LastSeq, nil
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+		State *struct {
+			First uint64 `json:"first_seq"`
+			Last  uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	if err := jsonx.Unmarshal(reply.Data, &answer); err != nil {
+		return 0, 0, fmt.Errorf("state of %s: answer: %w", l.stream, err)
+	}
+	switch {
+	case answer.Error != nil:
+		return 0, 0, fmt.Errorf("state of %s: %w", l.stream, answer.Error)
+	case answer.State == nil:
+		return 0, 0, fmt.Errorf("state of %s: %w", l.stream, errors.ErrUnsupported)
+	}
+	return answer.State.First, answer.State.Last, nil
 }

@@ -71,6 +71,10 @@ func (c *Cursors) Get(ctx context.Context, key string) (value []byte, revision u
 
 func (c *Cursors) get(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
 	l := lane{js: c.js, stream: "KV_" + CursorBucket, filter: c.subject(key), timeout: cursorTry}
+	if err := l.open(); err != nil {
+		return nil, fmt.Errorf("cursor %s: %w", key, err)
+	}
+	defer l.close()
 	m, err := l.last(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cursor %s: %w", key, err)
@@ -103,14 +107,12 @@ func (c *Cursors) Put(ctx context.Context, key string, value []byte, revision ui
 }
 
 func (c *Cursors) put(ctx context.Context, key, name string, value []byte, revision uint64) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, cursorTry)
-	defer cancel()
-	reply, err := c.js.Conn().RequestMsgWithContext(ctx, &nats.Msg{
+	reply, err := call(ctx, c.js.Conn(), &nats.Msg{
 		Subject: c.subject(key), Data: value,
 		Header: nats.Header{
 			jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(revision, 10)}, headerPut: {name},
 		},
-	})
+	}, cursorTry)
 	if err != nil {
 		return 0, fmt.Errorf("cursor %s: %w", key, err)
 	}

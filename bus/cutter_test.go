@@ -3,7 +3,7 @@ package bus_test
 import (
 	"bytes"
 	"net"
-	"sync/atomic"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 )
@@ -12,11 +12,36 @@ import (
 // when one comes in, after the server has stored what it answers.
 type cutter struct {
 	provider nats.InProcessConnProvider
-	drops    atomic.Int64
-	dropped  atomic.Int64
+
+	mu      sync.Mutex // covers the fields below
+	pattern []byte
+	left    int
+	dropped int
 }
 
-func (c *cutter) dropAnswers(n int64) { c.drops.Store(n) }
+// cutOn loses the next n pieces of traffic that hold the pattern.
+func (c *cutter) cutOn(pattern string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pattern, c.left = []byte(pattern), n
+}
+
+func (c *cutter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dropped
+}
+
+func (c *cutter) hit(b []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == 0 || !bytes.Contains(b, c.pattern) {
+		return false
+	}
+	c.left--
+	c.dropped++
+	return true
+}
 
 func (c *cutter) InProcessConn() (net.Conn, error) {
 	conn, err := c.provider.InProcessConn()
@@ -33,8 +58,7 @@ type cutConn struct {
 
 func (c *cutConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && bytes.Contains(b[:n], []byte(`{"stream":"CHAINTRAIL_`)) && c.c.drops.Add(-1) >= 0 {
-		c.c.dropped.Add(1)
+	if n > 0 && c.c.hit(b[:n]) {
 		_ = c.Close()
 		return 0, net.ErrClosed
 	}

@@ -148,6 +148,12 @@ func (p *Publisher) Run(ctx context.Context) error {
 }
 
 func (p *Publisher) run(ctx context.Context) error {
+	for _, l := range []*lane{p.events, p.open} {
+		if err := l.open(); err != nil {
+			return err
+		}
+		defer l.close()
+	}
 	if err := p.persist(ctx, func(ctx context.Context) error { return p.resume(ctx, nil) }); err != nil {
 		return err
 	}

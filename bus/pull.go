@@ -35,6 +35,7 @@ type pull struct {
 	consumer string
 	sub      *nats.Subscription
 	in       chan *nats.Msg // never full: it has room for the request and its heartbeats
+	states   chan nats.Status
 
 	want      int    // messages that the request under way may still bring; 0: none is under way
 	got       int    // messages that it brought
@@ -48,10 +49,14 @@ func newPull(js jetstream.JetStream, stream, consumer string, maxMessages int) (
 	if p.sub, err = js.Conn().ChanSubscribe(nats.NewInbox(), p.in); err != nil {
 		return nil, fmt.Errorf("read %s: %w", stream, err)
 	}
+	p.states = watch(js.Conn())
 	return p, nil
 }
 
-func (p *pull) close() { _ = p.sub.Unsubscribe() }
+func (p *pull) close() {
+	_ = p.sub.Unsubscribe()
+	p.js.Conn().RemoveStatusListener(p.states)
+}
 
 // request asks for messages; the answers come in by themselves.
 func (p *pull) request(maxMessages, maxBytes int) error {
@@ -104,6 +109,8 @@ func (p *pull) collect(ctx context.Context, maxMessages, maxBytes int, take func
 			timer.Reset(patience)
 			select {
 			case m = <-p.in:
+			case <-p.states:
+				return fmt.Errorf("read %s: %w", p.stream, errCut)
 			case <-ctx.Done():
 				return fmt.Errorf("read %s: %w", p.stream, context.Cause(ctx))
 			case <-timer.C:

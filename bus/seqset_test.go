@@ -12,7 +12,9 @@ import (
 	"github.com/chaintrail/chaintrail/schemas/seal"
 )
 
-func hashOf(seq uint64, fork bool) seal.Hash { return seal.Hash{byte(seq), byte(seq >> 8), boolByte(fork)} }
+func hashOf(seq uint64, fork bool) seal.Hash {
+	return seal.Hash{byte(seq), byte(seq >> 8), boolByte(fork)}
+}
 
 func boolByte(b bool) byte {
 	if b {

@@ -159,9 +159,7 @@ func (w *Work) drop() {
 
 // Ack returns when the server has noted that the job is done. After an error the job may be handed out again.
 func (j Job) Ack(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if _, err := j.nc.RequestWithContext(ctx, j.reply, []byte("+ACK")); err != nil {
+	if _, err := call(ctx, j.nc, &nats.Msg{Subject: j.reply, Data: []byte("+ACK")}, 10*time.Second); err != nil {
 		return fmt.Errorf("acknowledge position %d: %w", j.Message.Position, err)
 	}
 	return nil
