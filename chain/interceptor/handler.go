@@ -1,0 +1,137 @@
+package interceptor
+
+import (
+	"context"
+
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// Verdict is what a validator finds.
+type Verdict struct {
+	Valid       bool
+	Severity    schemas.Severity // sent with Valid false; empty means error there. Only error blocks
+	Messages    []Message
+	Suggestions []Suggestion
+	Info        jsonx.Value // object for people; nil leaves it out
+}
+
+// Message is one finding.
+type Message struct {
+	Path     string // into the payload; may be empty
+	Message  string
+	Severity schemas.Severity // empty means that of the verdict
+}
+
+// Suggestion is a value that would have passed.
+type Suggestion struct {
+	Path  string
+	Value jsonx.Value
+}
+
+// Pass is the verdict of a validator that found nothing.
+func Pass() Verdict { return Verdict{Valid: true} }
+
+// Deny is a verdict that blocks.
+func Deny(message string) Verdict {
+	return Verdict{Severity: schemas.SeverityError, Messages: []Message{{Message: message, Severity: schemas.SeverityError}}}
+}
+
+// Mutation is what a mutator makes of a payload.
+type Mutation struct {
+	Modified bool
+	Payload  jsonx.Value // the new payload; ignored unless Modified
+	Info     jsonx.Value // object for people; nil leaves it out
+}
+
+// Unmodified leaves the payload as it is.
+func Unmodified() Mutation { return Mutation{} }
+
+// Receipt is what a sink answers.
+type Receipt struct {
+	Recorded bool
+	Metrics  map[string]float64 // may be nil
+	Info     jsonx.Value        // object for people; nil leaves it out
+}
+
+// Handlers may run many at once. ctx ends with the invoker's timeout or cancellation: a handler that
+// ignores it is answered for, and holds one of the server's slots until it returns. An error or a
+// panic is a failed invocation, which blocks unless the interceptor fails open.
+type (
+	ValidatorFunc func(ctx context.Context, call *Call) (Verdict, error)
+	MutatorFunc   func(ctx context.Context, call *Call) (Mutation, error)
+	SinkFunc      func(ctx context.Context, call *Call) (Receipt, error)
+)
+
+// Interceptor is a descriptor with its handler; see [Validator], [Mutator], [Sink].
+type Interceptor struct {
+	Descriptor Descriptor
+	run        func(ctx context.Context, call *Call) (outcome, error)
+}
+
+// outcome is what a handler says beyond the common members of a result.
+type outcome struct {
+	modified bool
+	payload  jsonx.Value // of a mutation, bare
+	verdict  *Verdict
+	receipt  *Receipt
+	info     jsonx.Value
+}
+
+// Validator makes an interceptor that judges payloads.
+func Validator(d Descriptor, f ValidatorFunc) Interceptor {
+	d.Type = schemas.TypeValidation
+	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call) (outcome, error) {
+		v, err := f(ctx, call)
+		return outcome{verdict: &v, info: v.Info}, err
+	}}
+}
+
+// Mutator makes an interceptor that changes payloads.
+func Mutator(d Descriptor, f MutatorFunc) Interceptor {
+	d.Type = schemas.TypeMutation
+	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call) (outcome, error) {
+		m, err := f(ctx, call)
+		if !m.Modified {
+			m.Payload = call.Payload
+		}
+		return outcome{modified: m.Modified, payload: m.Payload, info: m.Info}, err
+	}}
+}
+
+// Sink makes an interceptor that only takes note. It is never in the request path.
+func Sink(d Descriptor, f SinkFunc) Interceptor {
+	d.Type = schemas.TypeSink
+	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call) (outcome, error) {
+		r, err := f(ctx, call)
+		return outcome{receipt: &r, info: r.Info}, err
+	}}
+}
+
+// TypedValidator decodes the payload into T before the handler sees it.
+func TypedValidator[T any](d Descriptor, f func(ctx context.Context, call *Call, payload *T) (Verdict, error)) Interceptor {
+	return Validator(d, func(ctx context.Context, call *Call) (Verdict, error) {
+		var payload T
+		if err := call.Decode(&payload); err != nil {
+			return Verdict{}, err
+		}
+		return f(ctx, call, &payload)
+	})
+}
+
+// TypedMutator decodes the payload into T and encodes it again if the handler says that it changed
+// it. Members that T has no place for are lost then: give T an inlined map for them, or use [Mutator].
+func TypedMutator[T any](d Descriptor, f func(ctx context.Context, call *Call, payload *T) (modified bool, err error)) Interceptor {
+	return Mutator(d, func(ctx context.Context, call *Call) (Mutation, error) {
+		var payload T
+		if err := call.Decode(&payload); err != nil {
+			return Mutation{}, err
+		}
+		modified, err := f(ctx, call, &payload)
+		if err != nil || !modified {
+			return Mutation{}, err
+		}
+		out, err := jsonx.Marshal(&payload)
+		return Mutation{Modified: true, Payload: out}, err
+	})
+}

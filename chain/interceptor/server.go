@@ -1,0 +1,293 @@
+package interceptor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// Methods of SEP-2624; both spellings of each are answered.
+const (
+	MethodList   = "interceptors/list"
+	MethodInvoke = "interceptor/invoke"
+	listAlias    = "interceptor/list"
+	invokeAlias  = "interceptors/invoke"
+)
+
+// ExtensionName is the capability under which a server says that it has interceptors.
+const ExtensionName = "io.modelcontextprotocol/interceptors"
+
+// DefaultMaxConcurrent bounds the handlers that run at once.
+const DefaultMaxConcurrent = 1024
+
+// Options configure a [Server]; nil is allowed.
+type Options struct {
+	Name, Version string // of the server; empty means chaintrail-interceptors, dev
+	Instructions  string
+	MaxConcurrent int           // handlers at once, hung ones included; more are refused. 0 means DefaultMaxConcurrent
+	Timeout       time.Duration // of calls that name none; 0 means none
+	MaxMessage    int           // bytes of a message; 0 means wire.DefaultMaxMessage
+	// SinksAsValidators advertises sinks as validation in audit mode that fails open, for hosts that
+	// know two types only.
+	SinksAsValidators bool
+	Logger            *slog.Logger // nil means slog.Default; never gets payloads
+}
+
+// Server answers for a fixed set of interceptors. All methods are concurrent.
+type Server struct {
+	opts   Options
+	order  []*entry
+	byName map[string]*entry
+	slots  chan struct{}
+	events jsonx.Value // supportedEvents, an array
+
+	running sync.WaitGroup // handlers
+}
+
+// entry is one interceptor as it is served.
+type entry struct {
+	Interceptor
+	as   schemas.InterceptorType // type on the wire
+	wire jsonx.Value             // descriptor on the wire
+}
+
+// New makes a server. It fails for descriptors that the specification does not allow, and for names
+// that occur twice.
+func New(opts *Options, interceptors ...Interceptor) (*Server, error) {
+	s := &Server{byName: map[string]*entry{}}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Name == "" {
+		s.opts.Name, s.opts.Version = "chaintrail-interceptors", "dev"
+	}
+	if s.opts.MaxConcurrent <= 0 {
+		s.opts.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if s.opts.MaxMessage <= 0 {
+		s.opts.MaxMessage = wire.DefaultMaxMessage
+	}
+	if s.opts.Logger == nil {
+		s.opts.Logger = slog.Default()
+	}
+	s.slots = make(chan struct{}, s.opts.MaxConcurrent)
+	var events []string
+	for _, i := range interceptors {
+		if err := i.Descriptor.validate(); err != nil {
+			return nil, err
+		}
+		if i.run == nil {
+			return nil, fmt.Errorf("interceptor %q: %w: no handler", i.Descriptor.Name, ErrDescriptor)
+		}
+		if s.byName[i.Descriptor.Name] != nil {
+			return nil, fmt.Errorf("interceptor %q: %w: the name is taken", i.Descriptor.Name, ErrDescriptor)
+		}
+		e := &entry{Interceptor: i, as: i.Descriptor.Type}
+		if err := e.describe(s.opts.SinksAsValidators); err != nil {
+			return nil, err
+		}
+		s.order, s.byName[i.Descriptor.Name] = append(s.order, e), e
+		for _, h := range i.Descriptor.Hooks {
+			events = append(events, h.Events...)
+		}
+	}
+	s.events = eventList(events)
+	return s, nil
+}
+
+// describe fixes the wire form of the descriptor.
+func (e *entry) describe(sinksAsValidators bool) error {
+	d := e.Descriptor
+	if d.Mode == schemas.ModeActive {
+		d.Mode = "" // defaults are not written
+	}
+	if d.Type == schemas.TypeSink && sinksAsValidators {
+		e.as = schemas.TypeValidation
+		d.Type, d.Mode, d.FailOpen = e.as, schemas.ModeAudit, true
+	}
+	var err error
+	if e.wire, err = jsonx.Marshal(&d); err != nil {
+		return fmt.Errorf("interceptor %q: %w: %w", d.Name, ErrDescriptor, err)
+	}
+	return nil
+}
+
+func eventList(events []string) jsonx.Value {
+	seen := map[string]bool{}
+	list := []byte{'['}
+	for _, e := range events {
+		if seen[e] {
+			continue
+		}
+		if seen[e] = true; len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = appendQuoted(list, e)
+	}
+	return append(list, ']')
+}
+
+// Descriptors lists what is served, in the order of New.
+func (s *Server) Descriptors() []Descriptor {
+	list := make([]Descriptor, len(s.order))
+	for i, e := range s.order {
+		list[i] = e.Descriptor
+	}
+	return list
+}
+
+// List answers interceptors/list: all descriptors, or those that hook params.event, in the order of
+// New and on one page. params MUST be grammatical or nil. The error is a *[wire.RPCError].
+func (s *Server) List(_ context.Context, params jsonx.Value) (jsonx.Value, error) {
+	filter := ""
+	if v, ok := jsonx.Lookup(params, "event"); ok && string(v) != "null" {
+		if filter, ok = jsonx.StringOf(v); !ok {
+			return nil, badParams("event is not a string")
+		}
+	}
+	out := []byte(`{"interceptors":[`)
+	first := true
+	for _, e := range s.order {
+		if filter != "" && !e.Descriptor.listed(filter) {
+			continue
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = append(out, e.wire...)
+	}
+	out = append(out, ']')
+	if version := wire.MetaOf(params).ProtocolVersion; wire.Modern(version) {
+		out = append(out, `,"resultType":"complete","ttlMs":0,"cacheScope":"private"`...)
+	}
+	return append(out, '}'), nil
+}
+
+// Invoke answers interceptor/invoke: params and result are the same bytes as over the wire. params
+// MUST be grammatical. The error is a *[wire.RPCError], or the cause of ctx when that ended first.
+func (s *Server) Invoke(ctx context.Context, params jsonx.Value) (jsonx.Value, error) {
+	call, fault := parseCall(params)
+	if fault != "" {
+		return nil, badParams(fault)
+	}
+	e := s.byName[call.Name]
+	if e == nil {
+		return nil, unknownInterceptor(call.Name)
+	}
+	if !e.Descriptor.hooked(call.Event, call.Phase) {
+		return nil, notHooked(&e.Descriptor, call)
+	}
+	limit := time.Duration(call.Timeout) * time.Millisecond
+	if limit == 0 {
+		limit = s.opts.Timeout
+	}
+	start := time.Now()
+	out, err := s.runLimited(ctx, e, call, limit)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, errTimeout):
+		return nil, timedOut(&e.Descriptor, call, limit.Milliseconds())
+	default:
+		return nil, handlerFailed(&e.Descriptor, call.Phase, err)
+	}
+	if out.modified {
+		if err := checkPayload(out.payload); err != nil {
+			return nil, handlerFailed(&e.Descriptor, call.Phase, err)
+		}
+		out.payload = call.wrap(out.payload)
+	} else if call.envelope != nil {
+		out.payload = call.envelope
+	}
+	dst := make([]byte, 0, 192+len(out.payload))
+	result, err := appendResult(dst, &e.Descriptor, e.as, call, &out, time.Since(start).Milliseconds())
+	if err != nil {
+		return nil, handlerFailed(&e.Descriptor, call.Phase, err)
+	}
+	return result, nil
+}
+
+// checkPayload refuses a mutated payload that a strict reader would not take.
+func checkPayload(payload jsonx.Value) error {
+	traits, err := jsonx.Verify(payload, 0)
+	if err != nil || traits.Duplicates || traits.InvalidUTF8 {
+		return errors.New("mutated payload is not valid JSON")
+	}
+	return nil
+}
+
+var errTimeout = errors.New("timeout")
+
+// runLimited runs the handler until it returns, the limit passes or ctx ends, whichever is first.
+func (s *Server) runLimited(ctx context.Context, e *entry, call *Call, limit time.Duration) (outcome, error) {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return outcome{}, errBusy
+	}
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
+		defer cancel()
+	}
+	if ctx.Done() == nil {
+		defer func() { <-s.slots }()
+		return s.run(ctx, e, call)
+	}
+	type answer struct {
+		out outcome
+		err error
+	}
+	done := make(chan answer, 1)
+	s.running.Go(func() { // exits when the handler returns; Wait waits for it
+		defer func() { <-s.slots }()
+		out, err := s.run(ctx, e, call)
+		done <- answer{out, err}
+	})
+	select {
+	case a := <-done:
+		if a.err != nil && errors.Is(context.Cause(ctx), errTimeout) {
+			return outcome{}, errTimeout // the handler gave up because of the limit
+		}
+		return a.out, a.err
+	case <-ctx.Done():
+		return outcome{}, context.Cause(ctx)
+	}
+}
+
+// run calls the handler and turns a panic into an error.
+func (s *Server) run(ctx context.Context, e *entry, call *Call) (out outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the value may hold payload: only its type is told
+			s.opts.Logger.Error("interceptor panicked",
+				slog.String("interceptor", e.Descriptor.Name), slog.String("type", fmt.Sprintf("%T", p)),
+				slog.String("stack", string(bytes.TrimSpace(debug.Stack()))))
+			err = errPanic
+		}
+	}()
+	return e.run(ctx, call)
+}
+
+// Wait returns when no handler runs any more, or with the cause of ctx. Call it when all ways of
+// serving have ended.
+func (s *Server) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { defer close(done); s.running.Wait() }() // exits when the last handler returns
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
