@@ -35,6 +35,9 @@ func (o *Outbox) admit(kind schemas.Kind, size int64) (error, <-chan struct{}) {
 	case schemas.KindRequest:
 		limit = o.cfg.requestLimit()
 	}
+	if o.file != nil && o.rotationDue() {
+		size += o.startBytes()
+	}
 	if o.used+size <= limit {
 		return nil, nil
 	}
@@ -78,7 +81,7 @@ func (o *Outbox) declareShed(_ context.Context) error {
 		return nil
 	}
 	o.mu.Lock()
-	room := o.used < o.cfg.requestLimit()
+	room := o.used < o.cfg.MaxBytes/10*8 // well below the limit, so that one gap event tells of all that was shed
 	late := time.Since(gap.From.Std()) > declareAfter && o.used < o.cfg.MaxBytes
 	closing := o.closing
 	o.mu.Unlock()

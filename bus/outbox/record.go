@@ -198,7 +198,7 @@ func (o *Outbox) append(s *scratch, d Durability) error {
 	if o.file == nil {
 		return ErrClosed
 	}
-	if o.spoilt || o.segs[len(o.segs)-1].size >= o.cfg.SegmentBytes {
+	if o.rotationDue() {
 		if err := o.rotate(); err != nil {
 			return err
 		}

@@ -40,6 +40,19 @@ func (o *Outbox) write(s *scratch) error {
 	return nil
 }
 
+// exchangeBytes is about what an open exchange takes at the beginning of a segment.
+const exchangeBytes = 640
+
+// startBytes is about what the beginning of a segment would take now.
+func (o *Outbox) startBytes() int64 { return 512 + exchangeBytes*int64(len(o.exchanges.open)) }
+
+// rotationDue reports whether the next record goes into a new segment. What a segment begins with is
+// never more than half of it, however many exchanges are open. The caller holds mu.
+func (o *Outbox) rotationDue() bool {
+	seg := &o.segs[len(o.segs)-1]
+	return o.spoilt || seg.size-seg.start >= max(o.cfg.SegmentBytes, o.startBytes())
+}
+
 // rotate goes on in a new segment. The caller holds mu.
 func (o *Outbox) rotate() error {
 	h := segmentHeader{
