@@ -45,6 +45,9 @@ type ServeConfig struct {
 	// MaxStatements bounds the statements that run at once, MaxWaiting those that wait for a place; zero means the
 	// default.
 	MaxStatements, MaxWaiting int
+	// MaxMemory bounds the engine's memory in bytes; statements beyond it fail with code 241. Zero means nine tenths of
+	// the machine's.
+	MaxMemory int64
 	// Settings are engine settings that hold for every statement unless it names others; they come after the
 	// endpoint's own (async_insert=0).
 	Settings map[string]string

@@ -21,7 +21,7 @@ const killInterval = 100 * time.Millisecond
 type store struct {
 	library  *chdb.Library
 	dir      string
-	settings string // SET list of what holds for every session
+	settings map[string]string // hold for every session unless the request names others
 	version  string
 	timezone string
 	guard    guard
@@ -39,8 +39,8 @@ func openStore(cfg ServeConfig) (*store, error) {
 	settings := map[string]string{"async_insert": "0"} // an answered INSERT must be stored
 	maps.Copy(settings, cfg.Settings)
 	// A folder below: the engine owns every name in its directory, and the lock must not lie among them.
-	s := &store{library: library, dir: filepath.Join(cfg.DataDir, "store"), settings: setList(settings)}
-	if s.control, err = library.Connect(s.dir); err != nil {
+	s := &store{library: library, dir: filepath.Join(cfg.DataDir, "store"), settings: settings}
+	if s.control, err = library.Connect(s.dir, memoryLimits(cfg.MaxMemory)...); err != nil {
 		return nil, err
 	}
 	if err := s.learn(); err != nil {
@@ -50,8 +50,20 @@ func openStore(cfg ServeConfig) (*store, error) {
 	return s, nil
 }
 
+// memoryLimits are what the first connection tells the engine as a whole. Its caches would take gigabytes by default.
+func memoryLimits(total int64) []string {
+	if total <= 0 {
+		return nil
+	}
+	limits := []string{fmt.Sprintf("max_server_memory_usage=%d", total)}
+	for _, cache := range []string{"mark_cache_size", "primary_index_cache_size", "index_mark_cache_size"} {
+		limits = append(limits, fmt.Sprintf("%s=%d", cache, total/8))
+	}
+	return limits
+}
+
 func (s *store) learn() error {
-	if _, _, err := s.control.Exec("SET "+s.settings, ""); err != nil {
+	if _, _, err := s.control.Exec("SET "+setList(s.settings), ""); err != nil {
 		return err
 	}
 	answer, _, err := s.control.Exec("SELECT version(), timezone()", "TSVRaw")
@@ -87,16 +99,16 @@ func (s *store) session(req *request, tag string) (*chdb.Conn, error) {
 	return conn, nil
 }
 
-func prepare(conn *chdb.Conn, base string, req *request, tag string) error {
+func prepare(conn *chdb.Conn, base map[string]string, req *request, tag string) error {
 	comment := tag
 	if own := req.settings["log_comment"]; own != "" {
 		comment += " " + own
 	}
-	settings := maps.Clone(req.settings)
-	delete(settings, "readonly")
+	settings := maps.Clone(base)
+	maps.Copy(settings, req.settings)
 	settings["log_comment"] = comment
-	statements := []string{"SET " + base, "SET " + setList(settings)}
-	if req.database != "" {
+	statements := []string{"SET " + setList(settings)}
+	if req.database != "" && req.database != "default" {
 		statements = append(statements, "USE "+quoteName(req.database))
 	}
 	if req.readonly != "" {
