@@ -1,0 +1,340 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+	"uuid"
+
+	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// exchange is the life of one request, whatever carries it:
+//
+//	open ── admit ──▶ forwarded ── settle, or fail ──▶ ended
+//	          │           └──── interrupt ───────────▶ ended
+//	          └─ denied, malformed, cancelled ───────▶ ended
+//
+// One goroutine at a time owns the right to end it; the outcome is recorded exactly once.
+type exchange struct {
+	arrival
+	lane    *lane
+	plan    Plan // the one in force at arrival, for both phases
+	facts   facts
+	id      uuid.UUID
+	call    uuid.UUID
+	started time.Time
+	ids     *schemas.Correlation
+	actor   *schemas.Actor
+	op      schemas.Operation
+	shed    bool // the journal did not take the request event, on purpose
+
+	mu        sync.Mutex              // guards what follows
+	cancel    context.CancelCauseFunc // of the phase that runs; nil: none
+	state     state
+	stopCause error // why it was interrupted; nil: it was not
+	sentAt    time.Time
+}
+
+type state uint8
+
+const (
+	stateAdmitting state = iota // the request phase runs
+	stateForwarded              // the other side has it
+	stateSettling               // the response phase runs
+	stateEnded
+)
+
+// Reasons for an interrupt.
+var (
+	errCancelled    = errors.New("cancelled by the caller")
+	errStopped      = errors.New("the gateway stopped")
+	errSessionEnded = errors.New("the session ended")
+)
+
+// begin makes an exchange of an arrival and enters it everywhere. When the gateway cannot take it,
+// it is recorded as refused, and the exchange is nil.
+func (l *lane) begin(ctx context.Context, in arrival) (*exchange, answer) {
+	x := l.newExchange(in)
+	err := l.registry.enter(x)
+	if err == nil && in.scope {
+		if err = in.session.enter(x); err != nil {
+			l.registry.leave(x)
+		}
+	}
+	if err == nil {
+		return x, answer{}
+	}
+	cause, rpc, status := refusalOf(err)
+	a := x.refuse(ctx, verdict{outcome: schemas.OutcomeDenied, cause: cause, rpc: rpc})
+	if a.status == 0 {
+		a.status, a.retry = status, status == 503
+	}
+	return nil, a
+}
+
+func (l *lane) newExchange(in arrival) *exchange {
+	x := &exchange{arrival: in, lane: l, plan: l.plan(), id: uuid.NewV7(), started: time.Now(), facts: factsOf(&in.msg)}
+	x.call = x.id
+	x.identify()
+	return x
+}
+
+// admit runs the request phase and journals it. Either the message to forward comes back, or the
+// answer that the caller gets instead and forward is false.
+func (x *exchange) admit(ctx context.Context) (msg wire.Message, a answer, forward bool) {
+	ctx, done := x.arm(ctx)
+	defer done()
+	rec := x.newRecord(schemas.KindRequest, schemas.PhaseRequest)
+	payload := x.msg.Params
+	res := chain.Result{Status: schemas.StatusNotRun}
+	if x.chained(schemas.PhaseRequest) {
+		if payload == nil || string(payload) == "null" {
+			payload = jsonx.Value("{}")
+		}
+		res = x.run(ctx, rec, payload)
+	}
+	addBody(rec, payload, &res, x.msg.Flags)
+	v := verdictOf(&res, x.interrupted())
+	rec.Event.Decision = x.decision(&res, verdict{})
+	addDetail(rec, &res, verdict{})
+	x.addContext(rec)
+	if cause := x.lane.record(ctx, rec); cause != "" {
+		return msg, x.vanish(cause), false
+	}
+	x.shed = rec.Shed
+	if v.outcome != "" {
+		return msg, x.conclude(ctx, v), false
+	}
+	if err := x.forwarded(); err != nil {
+		return msg, x.conclude(ctx, verdictOfInterrupt(err)), false
+	}
+	if res.Modified {
+		return x.msg.WithParams(res.Payload), answer{}, true
+	}
+	return x.msg, answer{}, true
+}
+
+// settle runs the response phase on what the other side answered, and journals the outcome. An
+// answer with a nil raw means that nothing goes to the caller.
+func (x *exchange) settle(ctx context.Context, msg wire.Message) answer {
+	if !x.claim() {
+		return answer{}
+	}
+	if msg.Kind == wire.KindError {
+		rpc := msg.RPCError()
+		v := verdict{outcome: schemas.OutcomeError, rpc: rpc}
+		rec := x.outcomeRecord(&chain.Result{Status: schemas.StatusNotRun}, v)
+		rec.Add(schemas.RoleBefore, 0, msg.Error)
+		a := answer{raw: msg.Raw, code: rpc.Code}
+		return x.end(ctx, rec, a)
+	}
+	x.lane.learn(x, msg.Result)
+	ctx, done := x.arm(ctx)
+	defer done()
+	res := chain.Result{Status: schemas.StatusNotRun}
+	v := verdict{outcome: schemas.OutcomeAllowed}
+	rec := x.newRecord(schemas.KindOutcome, schemas.PhaseResponse)
+	switch due := x.chained(schemas.PhaseResponse); {
+	case due && msg.Flags&(wire.FlagDuplicates|wire.FlagInvalidUTF8) != 0:
+		v = verdict{outcome: schemas.OutcomeError, cause: causeMalformed, rpc: malformedAnswer("duplicate names or invalid UTF-8")}
+	case due:
+		res = x.run(ctx, rec, msg.Result)
+		if other := verdictOf(&res, x.interrupted()); other.outcome != "" {
+			v = other
+		}
+	}
+	addBody(rec, msg.Result, &res, msg.Flags)
+	v.isError = x.msg.Method == methodToolsCall && isToolError(msg.Result)
+	x.fillOutcome(rec, &res, v)
+	switch {
+	case v.outcome == schemas.OutcomeCancelled || v.outcome == schemas.OutcomeStopped:
+		return x.end(ctx, rec, x.interruptAnswer(v))
+	case v.outcome != schemas.OutcomeAllowed:
+		return x.end(ctx, rec, errorAnswer(x.msg.ID, v.rpc))
+	case res.Modified:
+		out := msg.WithResult(res.Payload)
+		return x.end(ctx, rec, answer{raw: out.Raw, changed: true})
+	}
+	return x.end(ctx, rec, answer{raw: msg.Raw})
+}
+
+// malformed ends a forwarded exchange whose answer could not be understood; raw is what came.
+func (x *exchange) malformed(ctx context.Context, raw []byte, reason string) answer {
+	if !x.claim() {
+		return answer{}
+	}
+	v := verdict{outcome: schemas.OutcomeError, cause: causeMalformed, rpc: malformedAnswer(reason)}
+	rec := x.outcomeRecord(&chain.Result{Status: schemas.StatusNotRun}, v)
+	addOdd(rec, raw)
+	return x.end(ctx, rec, errorAnswer(x.msg.ID, v.rpc))
+}
+
+// fail ends a forwarded exchange for which no answer is to be had.
+func (x *exchange) fail(ctx context.Context, cause, text string) answer {
+	if !x.claim() {
+		return answer{}
+	}
+	return x.conclude(ctx, verdict{
+		outcome: schemas.OutcomeError, cause: cause, text: text,
+		rpc: &wire.RPCError{Code: wire.CodeInternal, Message: "no answer from the server: " + cause},
+	})
+}
+
+// interrupt ends the exchange, or makes its owner end it. It reports whether the other side has
+// the request, so that it may be told.
+func (x *exchange) interrupt(ctx context.Context, why error) (wasForwarded bool, a answer) {
+	x.mu.Lock()
+	was := x.state
+	if was == stateEnded {
+		x.mu.Unlock()
+		return false, answer{}
+	}
+	if x.stopCause == nil {
+		x.stopCause = why
+	}
+	if was == stateForwarded {
+		x.state = stateSettling // ours to end
+	}
+	if x.cancel != nil {
+		x.cancel(why)
+	}
+	x.mu.Unlock()
+	if was == stateForwarded {
+		return true, x.conclude(ctx, verdictOfInterrupt(why))
+	}
+	return was == stateSettling, answer{}
+}
+
+// refuse records an exchange that never was open: both its events at once.
+func (x *exchange) refuse(ctx context.Context, v verdict) answer {
+	rec := x.newRecord(schemas.KindRequest, schemas.PhaseRequest)
+	res := chain.Result{Status: schemas.StatusNotRun}
+	addBody(rec, x.msg.Params, &res, x.msg.Flags)
+	if x.msg.Kind == wire.KindInvalid {
+		addOdd(rec, x.msg.Raw)
+	}
+	rec.Event.Decision = x.decision(&res, verdict{})
+	x.addContext(rec)
+	if cause := x.lane.record(ctx, rec); cause != "" {
+		return x.vanish(cause)
+	}
+	x.shed = rec.Shed
+	return x.conclude(ctx, v)
+}
+
+// conclude journals the outcome of an exchange that ends without a result, and returns the answer.
+func (x *exchange) conclude(ctx context.Context, v verdict) answer {
+	res := v.result
+	if res == nil {
+		res = &chain.Result{Status: schemas.StatusNotRun}
+	}
+	rec := x.outcomeRecord(res, v)
+	if v.rpc == nil {
+		return x.end(ctx, rec, x.interruptAnswer(v))
+	}
+	return x.end(ctx, rec, errorAnswer(x.msg.ID, v.rpc))
+}
+
+func (x *exchange) interruptAnswer(v verdict) answer {
+	if v.outcome == schemas.OutcomeCancelled {
+		return answer{} // MCP: no answer to a cancelled request
+	}
+	a := errorAnswer(x.msg.ID, &wire.RPCError{Code: wire.CodeInternal, Message: "gateway is stopping"})
+	a.status = 503
+	return a
+}
+
+// end journals the outcome and closes the exchange everywhere. The answer goes out only if the
+// outcome is recorded.
+func (x *exchange) end(ctx context.Context, rec *schemas.Record, a answer) answer {
+	rec.Shed = x.shed
+	// The caller may be gone; what happened is recorded nevertheless.
+	cause := x.lane.record(context.WithoutCancel(ctx), rec)
+	x.close()
+	if cause != "" {
+		return unrecorded(x.msg.ID, cause)
+	}
+	return a
+}
+
+// vanish closes an exchange whose request event was not recorded: it never was.
+func (x *exchange) vanish(cause string) answer {
+	x.close()
+	return unrecorded(x.msg.ID, cause)
+}
+
+func (x *exchange) close() {
+	x.mu.Lock()
+	x.state = stateEnded
+	x.mu.Unlock()
+	if x.scope {
+		x.session.leave(x)
+	}
+	x.lane.registry.leave(x)
+}
+
+// arm makes a context for a phase that an interrupt ends.
+func (x *exchange) arm(ctx context.Context) (context.Context, func()) {
+	own, cancel := context.WithCancelCause(ctx)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.cancel = cancel
+	if x.stopCause != nil {
+		cancel(x.stopCause)
+	}
+	return own, func() { cancel(nil) }
+}
+
+// adopt gives the exchange the session that it made (initialize).
+func (x *exchange) adopt(s *session) {
+	ids := *x.ids // the request event keeps its own
+	ids.Session = s.pseudonym
+	x.ids, x.session = &ids, s
+}
+
+func (x *exchange) chained(phase schemas.Phase) bool {
+	return x.plan != nil && !neverChained(x.msg.Method) && x.plan.Matches(x.msg.Method, phase)
+}
+
+// forwarded notes that the other side gets the request now, unless it was interrupted.
+func (x *exchange) forwarded() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stopCause != nil {
+		return x.stopCause
+	}
+	x.state, x.sentAt = stateForwarded, time.Now()
+	return nil
+}
+
+// claim takes the right to end a forwarded exchange.
+func (x *exchange) claim() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state != stateForwarded {
+		return false
+	}
+	x.state = stateSettling
+	return true
+}
+
+func (x *exchange) interrupted() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.stopCause
+}
+
+func malformedAnswer(reason string) *wire.RPCError {
+	return &wire.RPCError{Code: wire.CodeInternal, Message: "malformed answer of the server: " + reason}
+}
+
+func (x *exchange) over() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.state == stateEnded
+}

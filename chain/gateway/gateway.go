@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Gateway carries MCP traffic between clients and the configured backends. All methods may be called
+// concurrently.
+type Gateway struct {
+	opts     Options
+	registry *registry
+	life     *life
+	lanes    map[string]*lane
+	fronts   map[string]http.Handler
+	idle     func() // closes idle upstream connections
+	closers  []func(context.Context)
+	once     sync.Once
+	closeErr error
+}
+
+// New makes a gateway. It starts nothing: children are started when a session needs one.
+func New(opts Options) (*Gateway, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	g := &Gateway{
+		opts: opts.withDefaults(), registry: nil, life: newLife(),
+		lanes: make(map[string]*lane, len(opts.Backends)), fronts: make(map[string]http.Handler, len(opts.Backends)),
+		idle: func() {},
+	}
+	g.registry = newRegistry(g.opts.MaxOpen)
+	if g.opts.Transport == nil {
+		t := newTransport()
+		g.opts.Transport, g.idle = t, t.CloseIdleConnections
+	}
+	for i := range g.opts.Backends {
+		b := &g.opts.Backends[i]
+		l := newLane(b, &g.opts, g.registry)
+		g.lanes[b.Name] = l
+		if b.URL != "" {
+			r, err := newRelay(l, g.life)
+			if err != nil {
+				return nil, fmt.Errorf("backend %q: %w", b.Name, err)
+			}
+			g.fronts[b.Name] = r
+			continue
+		}
+		h := newHub(l, g.life)
+		g.fronts[b.Name] = h
+		g.closers = append(g.closers, h.close)
+	}
+	return g, nil
+}
+
+// newTransport is tuned for many small calls to few hosts. Compression is off: bodies are recorded
+// and forwarded as they are.
+func newTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns = 0
+	t.MaxIdleConnsPerHost = 512
+	t.DisableCompression = true
+	t.IdleConnTimeout = 90 * time.Second
+	t.WriteBufferSize, t.ReadBufferSize = 16<<10, 16<<10
+	return t
+}
+
+// Handler serves /<backend>/mcp for every backend.
+func (g *Gateway) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, ok := backendOf(r.URL.Path)
+		front := g.fronts[name]
+		if !ok || front == nil {
+			http.Error(w, "no such backend: the path is /<backend>/mcp", http.StatusNotFound)
+			return
+		}
+		if err := checkOrigin(r, g.opts.AllowedHosts); err != nil {
+			http.Error(w, "Forbidden: "+err.Error(), http.StatusForbidden)
+			return
+		}
+		front.ServeHTTP(w, r)
+	})
+}
+
+func backendOf(path string) (string, bool) {
+	name, rest, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return name, ok && strings.TrimSuffix(rest, "/") == "mcp"
+}
+
+// Open is the number of exchanges that are open.
+func (g *Gateway) Open() int { return g.registry.count() }
+
+// Stray is the number of answers to ids that nobody waited for; they were not forwarded.
+func (g *Gateway) Stray() uint64 {
+	var n uint64
+	for _, l := range g.lanes {
+		n += l.stray.Load()
+	}
+	return n
+}
+
+// Drain takes no new exchanges and waits until the open ones have ended. At the end of ctx it
+// records the outcome "stopped" for those that are left and returns [ErrDrainExpired]. Streams and
+// children stay: call Close afterwards.
+func (g *Gateway) Drain(ctx context.Context) error {
+	rest := g.registry.stop(ctx)
+	for _, x := range rest {
+		// The drain is over, the record of its end is not.
+		x.interrupt(context.WithoutCancel(ctx), errStopped)
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	g.opts.Logger.WarnContext(ctx, "exchanges stopped", slog.Int("exchanges", len(rest)))
+	return fmt.Errorf("%w: %d", ErrDrainExpired, len(rest))
+}
+
+// closeWait bounds how long Close waits for what it ended.
+const closeWait = 10 * time.Second
+
+// Close ends every exchange as stopped, every stream and every child, and waits for them. Call Drain
+// before to let exchanges finish. It may be called more than once.
+func (g *Gateway) Close() error {
+	g.once.Do(func() {
+		done, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = g.Drain(done) // what is left is stopped, and says so in its outcome
+		ctx, cancel := context.WithTimeoutCause(context.Background(), closeWait, fmt.Errorf("gateway did not close within %s", closeWait))
+		defer cancel()
+		for _, c := range g.closers {
+			c(ctx)
+		}
+		g.closeErr = g.life.close(ctx)
+		g.idle()
+	})
+	return g.closeErr
+}

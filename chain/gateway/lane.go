@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"uuid"
+
+	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/schemas"
+)
+
+// lane is what all exchanges with one backend share.
+type lane struct {
+	backend  *Backend
+	opts     *Options
+	log      *slog.Logger
+	registry *registry
+	sessions *sessionTable
+	listed   *nameSet
+	calls    *callTable
+	stray    atomic.Uint64 // answers to ids that nobody waits for
+}
+
+func newLane(b *Backend, opts *Options, reg *registry) *lane {
+	return &lane{
+		backend:  b,
+		opts:     opts,
+		log:      opts.Logger.With(slog.String("backend", b.Name)),
+		registry: reg,
+		sessions: newSessionTable(opts.MaxSessions),
+		listed:   newNameSet(),
+		calls:    newCallTable(),
+	}
+}
+
+// session returns what is remembered of a session; without an id a fresh one that nobody shares.
+func (l *lane) session(id string) *session {
+	if id == "" {
+		return newSession("", &l.opts.Key, l.opts.MaxPending)
+	}
+	return l.sessions.get(id, func() *session { return newSession(id, &l.opts.Key, l.opts.MaxPending) })
+}
+
+func (l *lane) plan() Plan {
+	if l.backend.Plan == nil {
+		return nil
+	}
+	return l.backend.Plan()
+}
+
+func (l *lane) limits(lenient bool) wire.Limits {
+	return wire.Limits{MaxDepth: l.opts.MaxDepth, Lenient: lenient}
+}
+
+// record journals rec. It returns the cause to tell the caller when that fails.
+func (l *lane) record(ctx context.Context, rec *schemas.Record) (cause string) {
+	rec.Event.Tenant, rec.Event.Gateway = l.opts.Tenant, l.opts.Gateway
+	err := l.opts.Recorder.Record(ctx, rec)
+	if err == nil {
+		return ""
+	}
+	cause = causeAuditFailed
+	if l.opts.AuditFull != nil && l.opts.AuditFull(err) {
+		cause = causeAuditFull
+	}
+	l.log.ErrorContext(ctx, "event not recorded", slog.String("cause", cause), slog.Any("error", err),
+		slog.String("kind", string(rec.Event.Kind)), slog.String("exchange_id", rec.Event.Correlation.Exchange.String()))
+	return cause
+}
+
+// answerStray counts an answer that nobody waits for. It is not forwarded.
+func (l *lane) answerStray(ctx context.Context, session *session, reverse bool) {
+	l.stray.Add(1)
+	l.log.DebugContext(ctx, "answer to an unknown id dropped", slog.Bool("from_client", reverse),
+		slog.String("session", string(session.pseudonym)))
+}
+
+// arrival is a request as it came in, with what the transport knows of its sender.
+type arrival struct {
+	session     *session
+	scope       bool // the id is unique in the session, so that it may be found by it
+	reverse     bool // from server to client
+	msg         wire.Message
+	caller      Caller
+	transport   string // "http" or "stdio": the client's side
+	address     string
+	userAgent   string
+	traceparent string // of the transport; _meta goes first
+	version     string // of the transport; _meta goes first
+	parent      uuid.UUID
+}

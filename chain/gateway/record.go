@@ -1,0 +1,263 @@
+package gateway
+
+import (
+	"context"
+	"time"
+	"uuid"
+
+	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// identify fills what both events of the exchange share.
+func (x *exchange) identify() {
+	key := &x.lane.opts.Key
+	version, client := x.session.negotiated()
+	if x.version == "" {
+		x.version = version
+	}
+	if x.facts.meta.ProtocolVersion != "" {
+		x.version = x.facts.meta.ProtocolVersion
+	}
+	if x.msg.Method == methodInitialize && x.facts.version != "" {
+		x.version = x.facts.version
+	}
+	if x.facts.client.name == "" {
+		x.facts.client = client
+	}
+	if x.facts.requestState != "" {
+		if call, ok := x.lane.calls.get(key.Pseudonym("state", x.facts.requestState)); ok {
+			x.call = call
+		}
+	}
+	parent := x.facts.meta.Traceparent
+	if parent == "" {
+		parent = x.traceparent
+	}
+	traceID, spanID := trace(parent)
+	x.ids = &schemas.Correlation{
+		Exchange:        x.id,
+		Call:            x.call,
+		Session:         x.session.pseudonym,
+		RequestID:       key.Pseudonym("request", string(x.msg.ID)),
+		Parent:          x.parent,
+		TraceID:         traceID,
+		SpanID:          spanID,
+		ProtocolVersion: sealedVersion(x.version),
+		Transport:       x.transport,
+	}
+	x.actor = &schemas.Actor{
+		Type:       principalType(x.caller.Principal.Type),
+		Pseudonym:  key.Pseudonym("principal", x.caller.Principal.ID),
+		VerifiedBy: x.caller.VerifiedBy,
+	}
+	x.op = schemas.Operation{
+		Event:     eventOther,
+		Direction: schemas.Sending,
+		Reverse:   x.reverse,
+		Server:    x.lane.backend.Name,
+		TargetRef: key.Pseudonym("target", x.facts.target),
+	}
+	if knownMethod(x.msg.Method) {
+		x.op.Event = x.msg.Method
+	}
+	if x.facts.target != "" && x.lane.listed.has(x.msg.Method, x.facts.target) {
+		x.op.Target = x.facts.target
+	}
+}
+
+func principalType(t string) string {
+	if t == "user" || t == "service" {
+		return t
+	}
+	return "anonymous"
+}
+
+// newRecord begins an event of the exchange.
+func (x *exchange) newRecord(kind schemas.Kind, phase schemas.Phase) *schemas.Record {
+	op := x.op
+	op.Phase = phase
+	if phase == schemas.PhaseResponse {
+		op.Direction = schemas.Receiving
+	}
+	return &schemas.Record{
+		Event: schemas.Event{Kind: kind, Correlation: x.ids, Actor: x.actor, Operation: &op},
+		Items: make([]schemas.OpenItem, 0, 4),
+	}
+}
+
+// run takes a payload through the plan; the event gets its id now, because it names the interception.
+func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.Value) chain.Result {
+	rec.Event.ID = uuid.NewV7()
+	res := x.plan.Run(ctx, chain.Input{
+		Interception: rec.Event.ID,
+		Event:        x.msg.Method,
+		Phase:        rec.Event.Operation.Phase,
+		Direction:    rec.Event.Operation.Direction,
+		Payload:      payload,
+		Context: chain.Context{
+			Principal: x.caller.Principal,
+			TraceID:   x.ids.TraceID,
+			SpanID:    x.ids.SpanID,
+			Timestamp: x.started,
+			SessionID: x.session.id,
+		},
+	})
+	rec.Event.Invocations = res.Invocations
+	return res
+}
+
+// decision is the sealed word on a run, and for an outcome on the exchange.
+func (x *exchange) decision(res *chain.Result, v verdict) *schemas.Decision {
+	d := &schemas.Decision{
+		Status: res.Status, Errors: res.Errors, Warnings: res.Warnings, Infos: res.Infos,
+		Modified: res.Modified, PlanDigest: res.PlanDigest, ChainUS: res.Duration.Microseconds(),
+		Outcome: v.outcome, Cause: v.cause, IsError: v.isError,
+	}
+	denial := v.denial
+	if denial == nil {
+		denial = res.Denial
+	}
+	if denial != nil {
+		d.AbortedAt, d.AbortType, d.AbortPhase = denial.Interceptor, denial.Type, denial.Phase
+	}
+	if v.rpc != nil {
+		d.ErrorCode = v.rpc.Code
+	}
+	if v.outcome == schemas.OutcomeDenied && denial == nil {
+		d.AbortType = "gateway"
+	}
+	return d
+}
+
+func (x *exchange) outcomeRecord(res *chain.Result, v verdict) *schemas.Record {
+	rec := x.newRecord(schemas.KindOutcome, schemas.PhaseResponse)
+	x.fillOutcome(rec, res, v)
+	return rec
+}
+
+func (x *exchange) fillOutcome(rec *schemas.Record, res *chain.Result, v verdict) {
+	d := x.decision(res, v)
+	now := time.Now()
+	d.TotalUS = now.Sub(x.started).Microseconds()
+	d.StartedAt = schemas.At(x.started)
+	if sent := x.sent(); !sent.IsZero() {
+		d.BackendUS = max(0, (now.Sub(sent) - res.Duration).Microseconds())
+	}
+	rec.Event.Decision = d
+	addDetail(rec, res, v)
+}
+
+func (x *exchange) sent() time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sentAt
+}
+
+// addBody puts the payload of a phase beside the event, with what the run made of it.
+func addBody(rec *schemas.Record, payload jsonx.Value, res *chain.Result, flags wire.Flags) {
+	if payload == nil {
+		return
+	}
+	rec.Add(schemas.RoleBefore, 0, payload)
+	rec.Items[len(rec.Items)-1].Ref.Flags = flagNames(flags)
+	if res.Modified {
+		rec.Add(schemas.RoleAfter, 0, res.Payload)
+	}
+	for _, step := range res.Steps {
+		rec.Add(schemas.RoleStep, step.Index, step.Payload)
+	}
+}
+
+// addOdd puts bytes beside the event that are not a message.
+func addOdd(rec *schemas.Record, raw []byte) {
+	if len(raw) == 0 {
+		return
+	}
+	rec.Add(schemas.RoleBefore, 0, raw)
+	rec.Items[len(rec.Items)-1].Ref.Flags = []string{"not_json"}
+}
+
+func flagNames(flags wire.Flags) []string {
+	if flags&^wire.FlagNull == 0 {
+		return nil
+	}
+	var names []string
+	if flags&wire.FlagLoneSurrogate != 0 {
+		names = append(names, "lone_surrogate")
+	}
+	if flags&wire.FlagInvalidUTF8 != 0 {
+		names = append(names, "invalid_utf8")
+	}
+	if flags&wire.FlagDuplicates != 0 {
+		names = append(names, "duplicate_names")
+	}
+	return names
+}
+
+// addContext puts who called from where beside the request event.
+func (x *exchange) addContext(rec *schemas.Record) {
+	raw, err := jsonx.Marshal(&schemas.Context{
+		SessionID:     x.session.id,
+		RequestID:     x.msg.ID,
+		Method:        x.msg.Method,
+		Target:        x.facts.target,
+		PrincipalType: x.caller.Principal.Type,
+		Principal:     x.caller.Principal.ID,
+		Claims:        x.caller.Principal.Claims,
+		ClientName:    x.facts.client.name,
+		ClientVersion: x.facts.client.version,
+		ClientAddress: x.address,
+		UserAgent:     x.userAgent,
+		Protocol:      x.version,
+		Asserted:      x.facts.asserted,
+	})
+	if err != nil { // values from outside that are no text, in a message that is refused as malformed
+		return
+	}
+	rec.Add(schemas.RoleContext, 0, raw)
+}
+
+// addDetail puts reasons and texts beside the event, if there are any.
+func addDetail(rec *schemas.Record, res *chain.Result, v verdict) {
+	detail := schemas.Detail{Error: v.text, Invocations: res.Details}
+	switch {
+	case v.denial != nil:
+		detail.Reason = v.denial.Reason
+	case res.Denial != nil:
+		detail.Reason = res.Denial.Reason
+	}
+	if v.rpc != nil && detail.Error == "" {
+		detail.Error = v.rpc.Message
+	}
+	if detail.Error == "" && detail.Reason == "" && len(detail.Invocations) == 0 {
+		return
+	}
+	raw, err := jsonx.Marshal(&detail)
+	if err != nil { // a text that is not UTF-8: the structure is worth more than the text
+		raw, err = jsonx.Marshal(&schemas.Detail{Reason: "detail is not UTF-8"})
+		if err != nil {
+			return
+		}
+	}
+	rec.Add(schemas.RoleDetail, 0, raw)
+}
+
+// learn takes from a result what later exchanges need.
+func (l *lane) learn(x *exchange, result jsonx.Value) {
+	if x.reverse {
+		return
+	}
+	switch x.msg.Method {
+	case methodToolsList, methodPromptsList:
+		l.listed.learn(x.msg.Method, result)
+	case methodInitialize:
+		version, _ := wire.MemberString(result, "protocolVersion")
+		x.session.learn(version, x.facts.client)
+	}
+	if state := stateOf(result); state != "" {
+		l.calls.put(l.opts.Key.Pseudonym("state", state), x.call)
+	}
+}
