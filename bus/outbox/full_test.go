@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -170,5 +171,44 @@ func TestConfigNamesKeyAndValue(t *testing.T) {
 	}
 	if err := (Config{Dir: "x"}).Validate(); err != nil {
 		t.Errorf("Validate of the defaults gave %v", err)
+	}
+}
+
+func TestFailedSyncBreaksTheJournalForGood(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o, err := Open(t.Context(), Config{Dir: dir, Durability: Durabilities{Request: DurableDisk}}, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRecord(t, o, request(uuid.NewV7(), nil))
+	pipe, other, err := os.Pipe() // cannot be synced
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	o.mu.Lock()
+	o.unsynced = append(o.unsynced, pipe)
+	o.mu.Unlock()
+	if err := o.Record(t.Context(), request(uuid.NewV7(), nil)); !errors.Is(err, ErrBroken) {
+		t.Errorf("Record whose sync fails gave %v, want ErrBroken", err)
+	}
+	if err := o.Record(t.Context(), outcome(uuid.NewV7())); !errors.Is(err, ErrBroken) {
+		t.Errorf("Record after a failed sync gave %v, want ErrBroken", err)
+	}
+	if entries, err := o.Read(t.Context(), 0, 10, 1<<20); err != nil || len(entries) != 2 {
+		t.Errorf("readers get %d entries, %v; want the 2 that are on the disk", len(entries), err)
+	}
+	if err := o.Close(t.Context()); !errors.Is(err, ErrBroken) {
+		t.Errorf("Close gave %v, want ErrBroken", err)
+	}
+	own := open(t, Config{Dir: dir})
+	a := adopterFor(dir, own)
+	found, err := a.Adopt(t.Context())
+	if err != nil || len(found) != 1 || a.Stats().Lost != 2 {
+		t.Errorf("Adopt gave %d journals, %d lost, %v; want the broken one with its 2 exchanges", len(found), a.Stats().Lost, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -62,7 +62,8 @@ func (o *Outbox) Published(seq uint64) {
 }
 
 // Release says that events up to upTo are stored and sealed, and that both are synced. Segments that
-// hold nothing else are deleted when they are older than Config.KeepFor: now, or later by Run.
+// hold nothing else are deleted when they are older than Config.KeepFor: now, or later by Run; after
+// Close by an Adopter.
 func (o *Outbox) Release(upTo uint64) error {
 	o.mu.Lock()
 	o.released = max(o.released, min(upTo, o.seq))
@@ -73,6 +74,10 @@ func (o *Outbox) Release(upTo uint64) error {
 // prune deletes segments that are released and old enough.
 func (o *Outbox) prune() error {
 	o.mu.Lock()
+	if o.closing { // what is left is an adopter's
+		o.mu.Unlock()
+		return nil
+	}
 	keep := uint64(math.MaxUint64)
 	for _, pin := range o.pins {
 		keep = min(keep, pin)
@@ -81,7 +86,7 @@ func (o *Outbox) prune() error {
 		return s.last >= s.first && s.last <= o.released && s.last < keep && time.Since(s.since) >= o.cfg.KeepFor
 	}
 	var err error
-	if n := len(o.segs); n > 0 && o.file != nil && !o.closing && due(&o.segs[n-1]) {
+	if n := len(o.segs); n > 0 && due(&o.segs[n-1]) {
 		err = o.rotate() // the last segment can only go when it is not the last
 	}
 	var gone []segment

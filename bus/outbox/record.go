@@ -110,7 +110,7 @@ func (o *Outbox) recordAll(recs []*schemas.Record, closing bool) error {
 	case o.closing && !closing:
 		err = ErrClosed
 	default:
-		err = o.append(s, o.cfg.Durability.Control)
+		err = noSpace(o.append(s, o.cfg.Durability.Control))
 	}
 	last := o.seq
 	o.mu.Unlock()
