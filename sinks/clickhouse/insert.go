@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"uuid"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -90,8 +91,7 @@ func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) 
 		"insert_deduplication_token": token,
 	}
 	if in.untokened {
-		settings["insert_deduplicate"] = 0
-		delete(settings, "insert_deduplication_token")
+		settings["insert_deduplication_token"] = uuid.NewV4().String()
 	}
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings), clickhouse.WithColumnNamesAndTypes(types))
 	err = insertOnce(ctx, in.conn, b.query(), func(batch driver.Batch) error {
