@@ -47,7 +47,9 @@ func OnResponse(events ...string) []schemas.Hook {
 }
 
 // Both hooks both phases of the events, request first.
-func Both(events ...string) []schemas.Hook { return append(OnRequest(events...), OnResponse(events...)...) }
+func Both(events ...string) []schemas.Hook {
+	return append(OnRequest(events...), OnResponse(events...)...)
+}
 
 // ErrDescriptor is returned by [New], wrapped with the name and the fault, for a descriptor that the
 // specification does not allow.
