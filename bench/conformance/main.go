@@ -20,6 +20,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "deny-all" {
+		if err := serveDenyAll(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "deny-all:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	bin := flag.String("bin", "bin/chaintrail", "chaintrail binary under test")
 	flag.Parse()
 	if err := run(context.Background(), *bin, os.Stdout); err != nil {
