@@ -9,7 +9,6 @@ import (
 	"uuid"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
@@ -89,29 +88,17 @@ type part struct {
 // fetch gets the writer's messages in the span; those of other writers in between are left out by the server.
 func (a *assembly) fetch(ctx context.Context, js jetstream.JetStream, stream, filter string, in span) error {
 	for at, seen := in.first, 0; at <= in.last && seen < maxEventItems; {
-		batch := int(min(in.last-at, 999)) + 1
-		msgs, err := jetstreamext.GetBatch(ctx, js, stream, batch,
-			jetstreamext.GetBatchSubject(filter), jetstreamext.GetBatchSeq(at), jetstreamext.GetBatchMaxBytes(getBytes))
+		next, past := at, false
+		query := getQuery{Seq: at, Filter: filter, Batch: int(min(in.last-at, 999)) + 1, MaxBytes: getBytes}
+		err := get(ctx, js, stream, query, func(m schemas.Message) bool {
+			past = m.Position > in.last || a.take(m)
+			next, seen = m.Position+1, seen+1
+			return !past
+		})
 		if err != nil {
-			return fmt.Errorf("open items at %v of %s: %w", in, stream, err)
+			return fmt.Errorf("open items at %v: %w", in, err)
 		}
-		next := at
-		for m, err := range msgs {
-			if errors.Is(err, jetstreamext.ErrNoMessages) {
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("open items at %v of %s: %w", in, stream, err)
-			}
-			if m.Sequence > in.last {
-				return nil
-			}
-			if a.take(m) {
-				return nil
-			}
-			next, seen = m.Sequence+1, seen+1
-		}
-		if next == at {
+		if past || next == at {
 			return nil
 		}
 		at = next
@@ -120,10 +107,10 @@ func (a *assembly) fetch(ctx context.Context, js jetstream.JetStream, stream, fi
 }
 
 // take keeps a message if it belongs to the event, and tells whether the writer is past the event.
-func (a *assembly) take(m *jetstream.RawStreamMsg) (past bool) {
+func (a *assembly) take(m schemas.Message) (past bool) {
 	h, err := ItemHeader(m.Header)
 	if err != nil {
-		a.bad = fmt.Errorf("%w: position %d: %w", ErrItems, m.Sequence, err)
+		a.bad = fmt.Errorf("%w: position %d: %w", ErrItems, m.Position, err)
 		return false
 	}
 	if h.Writer != a.writer || h.Seq != a.seq || h.Event != a.event {

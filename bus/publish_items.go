@@ -19,16 +19,17 @@ func (p *Publisher) publishItems(ctx context.Context, group []schemas.Entry) err
 		bytes int
 	)
 	flush := func() error {
-		if len(batch) == 0 {
-			return nil
+		for done := 0; done < len(batch); {
+			n := p.open.portion(len(batch) - done)
+			last, err := p.open.send(ctx, batch[done:done+n], p.at.itemPos)
+			if err != nil {
+				return err
+			}
+			p.placed(at[done:done+n], last)
+			p.items.Add(uint64(n))
+			p.batches.Add(1)
+			done += n
 		}
-		last, err := p.open.send(ctx, batch, p.at.itemPos)
-		if err != nil {
-			return err
-		}
-		p.placed(at, last)
-		p.items.Add(uint64(len(batch)))
-		p.batches.Add(1)
 		batch, at, bytes = batch[:0], at[:0], 0
 		return nil
 	}
@@ -47,12 +48,13 @@ func (p *Publisher) publishItems(ctx context.Context, group []schemas.Entry) err
 					if err != nil {
 						return err
 					}
-					if n := size(m); len(batch) == p.cfg.MaxBatch || (bytes > 0 && bytes+n > p.cfg.MaxBytes) {
+					n := size(m)
+					if len(batch) == p.cfg.MaxBatch || (bytes > 0 && bytes+n > p.cfg.MaxBytes) {
 						if err := flush(); err != nil {
 							return err
 						}
 					}
-					batch, at, bytes = append(batch, m), append(at, place), bytes+size(m)
+					batch, at, bytes = append(batch, m), append(at, place), bytes+n
 				}
 				place.part++
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"time"
 	"uuid"
@@ -234,22 +235,26 @@ func (p *Publisher) publishOnce(ctx context.Context, group []schemas.Entry) erro
 
 // publishEvents sends the sealed events of a group that are not stored yet.
 func (p *Publisher) publishEvents(ctx context.Context, group []schemas.Entry) error {
-	var batch []*nats.Msg
-	var last, bytes = uint64(0), 0
+	var (
+		batch []*nats.Msg
+		seqs  []uint64
+		bytes int
+	)
 	flush := func() error {
-		if len(batch) == 0 {
-			return nil
+		for done := 0; done < len(batch); {
+			n := p.events.portion(len(batch) - done)
+			position, err := p.events.send(ctx, batch[done:done+n], p.at.eventAt)
+			if err != nil {
+				return err
+			}
+			p.at.eventAt = position
+			p.sent.Add(uint64(n))
+			p.batches.Add(1)
+			done += n
+			p.ackUpTo(seqs[done-1])
+			p.journal.Published(p.at.event)
 		}
-		position, err := p.events.send(ctx, batch, p.at.eventAt)
-		if err != nil {
-			return err
-		}
-		p.at.eventAt = position
-		p.sent.Add(uint64(len(batch)))
-		p.batches.Add(1)
-		p.ackUpTo(last)
-		p.journal.Published(last)
-		batch, bytes = batch[:0], 0
+		batch, seqs, bytes = batch[:0], seqs[:0], 0
 		return nil
 	}
 	for i := range group {
@@ -258,12 +263,13 @@ func (p *Publisher) publishEvents(ctx context.Context, group []schemas.Entry) er
 			continue
 		}
 		m := p.eventMessage(e)
-		if n := size(m); len(batch) == p.cfg.MaxBatch || (bytes > 0 && bytes+n > p.cfg.MaxBytes) {
+		n := size(m)
+		if len(batch) == p.cfg.MaxBatch || (bytes > 0 && bytes+n > p.cfg.MaxBytes) {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-		batch, last, bytes = append(batch, m), e.Seq, bytes+size(m)
+		batch, seqs, bytes = append(batch, m), append(seqs, e.Seq), bytes+n
 	}
 	return flush()
 }
@@ -283,8 +289,10 @@ func (p *Publisher) eventMessage(e *schemas.Entry) *nats.Msg {
 }
 
 func (p *Publisher) ackUpTo(seq uint64) {
-	for s := range p.at.spans {
-		if s <= seq {
+	if seq-p.at.event > uint64(len(p.at.spans)) {
+		maps.DeleteFunc(p.at.spans, func(s uint64, _ span) bool { return s <= seq })
+	} else {
+		for s := p.at.event + 1; s <= seq; s++ {
 			delete(p.at.spans, s)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/chaintrail/chaintrail/internal/retry"
+	"github.com/chaintrail/chaintrail/schemas"
 )
 
 // TransientFor is how long a transient open item lives at most.
@@ -103,24 +103,17 @@ func (s *Sweeper) Sweep(ctx context.Context, shard int) (deleted int, err error)
 
 // due returns the oldest transient messages from before cutoff.
 func (s *Sweeper) due(ctx context.Context, name, filter string, cutoff time.Time) ([]uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, itemsTimeout)
-	defer cancel()
-	msgs, err := jetstreamext.GetBatch(ctx, s.js, name, 200,
-		jetstreamext.GetBatchSubject(filter), jetstreamext.GetBatchMaxBytes(getBytes))
-	if err != nil {
-		return nil, fmt.Errorf("sweep %s: %w", name, err)
-	}
 	var due []uint64
-	for m, err := range msgs {
-		if errors.Is(err, jetstreamext.ErrNoMessages) {
-			break
+	query := getQuery{Seq: 1, Filter: filter, Batch: 200, MaxBytes: getBytes}
+	err := get(ctx, s.js, name, query, func(m schemas.Message) bool {
+		if !m.Published.Before(cutoff) {
+			return false
 		}
-		if err != nil {
-			return nil, fmt.Errorf("sweep %s: %w", name, err)
-		}
-		if m.Time.Before(cutoff) {
-			due = append(due, m.Sequence)
-		}
+		due = append(due, m.Position)
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	return due, nil
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/chaintrail/chaintrail/internal/retry"
+	"github.com/chaintrail/chaintrail/schemas"
 )
 
 // TrimConfig says what of the streams stays although everybody has it. User-set, but for Streams.
@@ -123,18 +123,13 @@ func (t *Trimmer) Trim(ctx context.Context, name string) (first, last uint64, er
 
 // youngest returns the position of the first message that is younger than KeepFor, or the one after the last.
 func (t *Trimmer) youngest(ctx context.Context, name string, last uint64) (uint64, error) {
-	msgs, err := jetstreamext.GetBatch(ctx, t.js, name, 1, jetstreamext.GetBatchStartTime(time.Now().Add(-t.cfg.KeepFor)))
+	begin, first := time.Now().Add(-t.cfg.KeepFor), last+1
+	err := get(ctx, t.js, name, getQuery{StartTime: &begin, Batch: 1}, func(m schemas.Message) bool {
+		first = m.Position
+		return false
+	})
 	if err != nil {
 		return 0, fmt.Errorf("first message of the last %v: %w", t.cfg.KeepFor, err)
 	}
-	for m, err := range msgs {
-		if errors.Is(err, jetstreamext.ErrNoMessages) {
-			break
-		}
-		if err != nil {
-			return 0, fmt.Errorf("first message of the last %v: %w", t.cfg.KeepFor, err)
-		}
-		return m.Sequence, nil
-	}
-	return last + 1, nil
+	return first, nil
 }

@@ -99,17 +99,21 @@ func start(ctx context.Context, cfg Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nats server: %w", err)
 	}
-	ns.SetLoggerV2(logger{log}, false, false, false)
+	fatal := make(chan string, 1)
+	ns.SetLoggerV2(logger{log, fatal}, false, false, false)
 	ns.Start()
-	for !ns.ReadyForConnections(50 * time.Millisecond) {
-		if !ns.Running() {
-			return nil, errors.New("nats server: ended while it started, see its log")
+	for !ns.ReadyForConnections(20 * time.Millisecond) {
+		select {
+		case text := <-fatal:
+			err = fmt.Errorf("nats server: %s", text)
+		case <-ctx.Done():
+			err = fmt.Errorf("nats server: not ready: %w", context.Cause(ctx))
+		default:
+			continue
 		}
-		if ctx.Err() != nil {
-			ns.Shutdown()
-			ns.WaitForShutdown()
-			return nil, fmt.Errorf("nats server: not ready: %w", context.Cause(ctx))
-		}
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return nil, err
 	}
 	return &Server{ns: ns, token: options.Authorization}, nil
 }
@@ -203,14 +207,24 @@ func (s *Server) Shutdown() error {
 }
 
 // logger hands the server's own messages on; its notices are of no interest to an operator.
-type logger struct{ log *slog.Logger }
+type logger struct {
+	log   *slog.Logger
+	fatal chan<- string // takes the first of what would end a server of its own
+}
 
 func (l logger) Noticef(format string, v ...any) { l.say(slog.LevelDebug, format, v) }
 func (l logger) Debugf(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
 func (l logger) Tracef(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
 func (l logger) Warnf(format string, v ...any)   { l.say(slog.LevelWarn, format, v) }
 func (l logger) Errorf(format string, v ...any)  { l.say(slog.LevelError, format, v) }
-func (l logger) Fatalf(format string, v ...any)  { l.say(slog.LevelError, format, v) }
+
+func (l logger) Fatalf(format string, v ...any) {
+	l.say(slog.LevelError, format, v)
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+	}
+}
 
 func (l logger) say(level slog.Level, format string, v []any) {
 	if l.log.Enabled(context.Background(), level) {

@@ -1,0 +1,86 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// getQuery asks a stream directly for messages in order, without a consumer.
+type getQuery struct {
+	Seq       uint64     `json:"seq,omitzero"`          // from this position on
+	StartTime *time.Time `json:"start_time,omitzero"`   // or from this time on
+	Filter    string     `json:"next_by_subj,omitzero"` // only these subjects
+	Batch     int        `json:"batch"`                 // at most so many, 1 to 1000
+	MaxBytes  int        `json:"max_bytes,omitzero"`
+}
+
+const getTimeout = 20 * time.Second
+
+// get calls take for each message found until take has enough; none found is no error.
+func get(ctx context.Context, js jetstream.JetStream, stream string, query getQuery, take func(schemas.Message) (more bool)) error {
+	body, err := jsonx.Marshal(&query)
+	if err != nil {
+		return fmt.Errorf("get from %s: %w", stream, err)
+	}
+	nc := js.Conn()
+	in := make(chan *nats.Msg, query.Batch+8)
+	sub, err := nc.ChanSubscribe(nats.NewInbox(), in)
+	if err != nil {
+		return fmt.Errorf("get from %s: %w", stream, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	states := watch(nc)
+	defer nc.RemoveStatusListener(states)
+	if err := nc.PublishRequest(apiSubject(js, "DIRECT.GET."+stream), sub.Subject, body); err != nil {
+		return fmt.Errorf("get from %s: %w", stream, err)
+	}
+	timer := time.NewTimer(getTimeout)
+	defer timer.Stop()
+	for {
+		var m *nats.Msg
+		select {
+		case m = <-in:
+		case <-states:
+			return fmt.Errorf("get from %s: %w", stream, errCut)
+		case <-ctx.Done():
+			return fmt.Errorf("get from %s: %w", stream, context.Cause(ctx))
+		case <-timer.C:
+			return fmt.Errorf("get from %s: %w", stream, nats.ErrTimeout)
+		}
+		switch status := m.Header.Get("Status"); {
+		case status == "204" || status == "404": // end of batch, nothing there
+			return nil
+		case status != "" && len(m.Data) == 0:
+			return fmt.Errorf("get from %s: status %s %.100q", stream, status, m.Header.Get("Description"))
+		}
+		got, err := directMessage(m)
+		if err != nil {
+			return fmt.Errorf("get from %s: %w", stream, err)
+		}
+		if !take(got) {
+			return nil
+		}
+	}
+}
+
+func directMessage(m *nats.Msg) (schemas.Message, error) {
+	position, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+	if err != nil {
+		return schemas.Message{}, fmt.Errorf("%w: %s %.100q", ErrHeader, jetstream.SequenceHeader, m.Header.Get(jetstream.SequenceHeader))
+	}
+	published, err := time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+	if err != nil {
+		return schemas.Message{}, fmt.Errorf("%w: %s: %w", ErrHeader, jetstream.TimeStampHeaer, err)
+	}
+	return schemas.Message{
+		Position: position, Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Data: m.Data, Published: published.UTC(),
+	}, nil
+}
