@@ -45,8 +45,8 @@ func fill(r *rand.Rand, v reflect.Value, str func() string) {
 			fill(r, v.Index(i), str)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(r, v.Field(i), str)
+		for _, f := range v.Fields() {
+			fill(r, f, str)
 		}
 	default:
 		panic("fill does not know " + v.Type().String())

@@ -81,7 +81,7 @@ func (a *Adopter) Run(ctx context.Context, serve func(context.Context, *Orphan) 
 	for {
 		found, err := a.Adopt(ctx)
 		if err != nil && ctx.Err() == nil {
-			a.log.ErrorContext(ctx, "adoption of journals failed", "error", err)
+			a.log.ErrorContext(ctx, "adoption of journals failed", slog.Any("error", err))
 		}
 		for _, o := range found {
 			o.serves(true)
@@ -91,7 +91,7 @@ func (a *Adopter) Run(ctx context.Context, serve func(context.Context, *Orphan) 
 			})
 		}
 		if err := a.sweep(); err != nil {
-			a.log.WarnContext(ctx, "deletion of journals failed", "error", err)
+			a.log.WarnContext(ctx, "deletion of journals failed", slog.Any("error", err))
 		}
 		if !retry.Sleep(ctx, a.cfg.Every) {
 			all.Wait()
@@ -109,11 +109,11 @@ func (a *Adopter) serve(ctx context.Context, o *Orphan, slots chan struct{}, ser
 	}
 	policy := retry.Policy{Notify: func(err error, tries int, pause time.Duration) {
 		a.log.WarnContext(ctx, "publishing an adopted journal failed",
-			"writer", o.Writer(), "error", err, "tries", tries, "pause", pause)
+			slog.Any("writer", o.Writer()), slog.Any("error", err), slog.Int("tries", tries), slog.Duration("pause", pause))
 	}}
 	err := retry.Do(ctx, policy, func(ctx context.Context) error { return serve(ctx, o) })
 	if err != nil && ctx.Err() == nil {
-		a.log.ErrorContext(ctx, "publishing an adopted journal is given up", "writer", o.Writer(), "error", err)
+		a.log.ErrorContext(ctx, "publishing an adopted journal is given up", slog.Any("writer", o.Writer()), slog.Any("error", err))
 	}
 }
 
@@ -171,7 +171,7 @@ func (a *Adopter) adopt(dir string) (_ *Orphan, err error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, adoptLockName)); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // deleted meanwhile; nothing to adopt is no error
+		return nil, nil //nolint:nilnil // deleted meanwhile; nothing to adopt is no error
 	}
 	j, err := openJournal(dir)
 	if err != nil {
@@ -192,7 +192,7 @@ func (a *Adopter) adopt(dir string) (_ *Orphan, err error) {
 	}
 	o := &Orphan{j: j, lock: lock, cursor: newCursor(j.header.Writer, j.header.Tenant), declared: j.damage == nil}
 	if j.damage != nil {
-		a.log.Error("journal is damaged; it is published up to there and kept", "writer", o.Writer(), "error", j.damage)
+		a.log.Error("journal is damaged; it is published up to there and kept", slog.Any("writer", o.Writer()), slog.Any("error", j.damage))
 	}
 	lock = nil
 	a.mu.Lock()
@@ -203,8 +203,8 @@ func (a *Adopter) adopt(dir string) (_ *Orphan, err error) {
 	if !j.closed {
 		a.lost += uint64(len(j.open))
 	}
-	a.log.Info("journal adopted", "writer", o.Writer(), "tenant", o.Tenant(), "last_seq", o.Last(),
-		"closed", j.closed, "open_exchanges", len(j.open))
+	a.log.Info("journal adopted", slog.Any("writer", o.Writer()), slog.String("tenant", o.Tenant()),
+		slog.Uint64("last_seq", o.Last()), slog.Bool("closed", j.closed), slog.Int("open_exchanges", len(j.open)))
 	return o, nil
 }
 
@@ -303,7 +303,7 @@ func (a *Adopter) tidy() {
 			err = os.RemoveAll(path)
 		}
 		if err != nil {
-			a.log.Warn("left over folder cannot be deleted", "dir", path, "error", err)
+			a.log.Warn("left over folder cannot be deleted", slog.String("dir", path), slog.Any("error", err))
 		}
 	}
 }

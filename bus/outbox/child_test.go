@@ -55,10 +55,13 @@ func child(role string) {
 		err = childLimit(ctx, cfg)
 	}
 	if err != nil {
-		fmt.Println("error", err)
+		say("error", err)
 		os.Exit(1)
 	}
 }
+
+// say tells the parent a line.
+func say(words ...any) { _, _ = fmt.Fprintln(os.Stdout, words...) }
 
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -82,10 +85,10 @@ func childWrite(ctx context.Context, cfg Config) error {
 				}
 				for _, rec := range []*schemas.Record{request(x, payload), outcome(x)} {
 					if err := o.Record(ctx, rec); err != nil {
-						fmt.Println("error", err)
+						say("error", err)
 						return
 					}
-					fmt.Println(rec.Event.Kind, x, rec.Event.Seq, rec.Hash)
+					say(rec.Event.Kind, x, rec.Event.Seq, rec.Hash)
 				}
 			}
 		})
@@ -108,7 +111,7 @@ func childDie(ctx context.Context, cfg Config) error {
 				return err
 			}
 		}
-		fmt.Println("open", x)
+		say("open", x)
 	}
 	o.cfg.MaxBytes = o.used // full from now on
 	for range childShed {
@@ -160,7 +163,7 @@ func childLimit(ctx context.Context, cfg Config) error {
 		rec := request(uuid.NewV7(), payload)
 		switch err := o.Record(ctx, rec); {
 		case err == nil:
-			fmt.Println("kept", rec.Event.Correlation.Exchange, rec.Event.Seq, rec.Hash)
+			say("kept", rec.Event.Correlation.Exchange, rec.Event.Seq, rec.Hash)
 			if failed > 0 {
 				small++ // what still fits goes in after a failure
 			}
@@ -180,7 +183,7 @@ func childLimit(ctx context.Context, cfg Config) error {
 	if err := o.Record(ctx, rec); err != nil {
 		return fmt.Errorf("record when there is room again: %w", err)
 	}
-	fmt.Println("kept", rec.Event.Correlation.Exchange, rec.Event.Seq, rec.Hash)
+	say("kept", rec.Event.Correlation.Exchange, rec.Event.Seq, rec.Hash)
 	return o.Close(ctx)
 }
 

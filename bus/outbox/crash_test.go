@@ -172,7 +172,9 @@ func declarations(t *testing.T, dir string) (lost, adopted map[uuid.UUID]int, sh
 func TestAdoptionIsDeclaredOnce(t *testing.T) {
 	t.Parallel()
 	for _, steps := range [][]string{
-		{"intent"}, {"declared"}, {"done"},
+		{"intent"},
+		{"declared"},
+		{"done"},
 		{"intent", "intent", "declared", "declared", "done"},
 		{"declared", "intent", "done", "declared"},
 	} {

@@ -34,6 +34,7 @@ func (x *exchanges) saw(e *schemas.Event) {
 		x.add(e)
 	case schemas.KindOutcome:
 		x.end(e.Correlation.Exchange)
+	default: // neither begins nor ends an exchange
 	}
 }
 

@@ -21,12 +21,12 @@ func (c *Config) requestLimit() int64 { return c.MaxBytes / 10 * 9 }
 
 // admit decides whether size more bytes of a kind may be written: both results nil. A channel is one
 // that is closed when it is worth asking again. The caller holds mu.
-func (o *Outbox) admit(kind schemas.Kind, size int64) (error, <-chan struct{}) { //nolint:revive // the error is the verdict
+func (o *Outbox) admit(kind schemas.Kind, size int64) (<-chan struct{}, error) {
 	switch {
 	case o.broken != nil:
-		return o.broken, nil
+		return nil, o.broken
 	case o.closing:
-		return ErrClosed, nil
+		return nil, ErrClosed
 	}
 	limit := o.cfg.MaxBytes
 	switch kind {
@@ -34,6 +34,7 @@ func (o *Outbox) admit(kind schemas.Kind, size int64) (error, <-chan struct{}) {
 		return nil, nil
 	case schemas.KindRequest:
 		limit = o.cfg.requestLimit()
+	default:
 	}
 	if o.file != nil && o.rotationDue() {
 		size += o.startBytes()
@@ -44,12 +45,13 @@ func (o *Outbox) admit(kind schemas.Kind, size int64) (error, <-chan struct{}) {
 	if kind == schemas.KindRequest {
 		switch o.cfg.OnFull {
 		case FullBlock:
-			return nil, waiting(&o.freed)
+			return waiting(&o.freed), nil
 		case FullShed:
-			return errShed, nil
+			return nil, errShed
+		case FullFail:
 		}
 	}
-	return fmt.Errorf("%w: %d of %d bytes are used: let the publisher catch up, or raise max_bytes", ErrFull, o.used, o.cfg.MaxBytes), nil
+	return nil, fmt.Errorf("%w: %d of %d bytes are used: let the publisher catch up, or raise max_bytes", ErrFull, o.used, o.cfg.MaxBytes)
 }
 
 // refuse ends a Record that was not written.
@@ -109,6 +111,6 @@ func (o *Outbox) sabotaged(rec *schemas.Record) bool {
 // warnDisk says at the start what would otherwise be an error at night.
 func warnDisk(cfg Config, log *slog.Logger) {
 	if free, err := freeBytes(cfg.Dir); err == nil && free < cfg.MaxBytes {
-		log.Warn("journal bound exceeds the free disk", "dir", cfg.Dir, "free_bytes", free, "max_bytes", cfg.MaxBytes)
+		log.Warn("journal bound exceeds the free disk", slog.String("dir", cfg.Dir), slog.Int64("free_bytes", free), slog.Int64("max_bytes", cfg.MaxBytes))
 	}
 }

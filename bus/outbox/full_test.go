@@ -74,7 +74,9 @@ func TestFullShedIsCountedAndDeclared(t *testing.T) {
 	end := outcome(rec.Event.Correlation.Exchange)
 	end.Shed = true
 	mustRecord(t, o, end)
-	fillUp(t, o)
+	if _, err := fillUp(t, o); err != nil {
+		t.Fatal(err)
+	}
 	if s := o.Stats(); s.Seq != before || s.Shed != 2 || s.Undeclared != 2 {
 		t.Errorf("two shed exchanges give %+v, want no event and a count of 2", s)
 	}
@@ -186,7 +188,7 @@ func TestFailedSyncBreaksTheJournalForGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close()
+	defer func() { _ = other.Close() }()
 	o.mu.Lock()
 	o.unsynced = append(o.unsynced, pipe)
 	o.mu.Unlock()

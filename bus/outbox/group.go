@@ -125,7 +125,7 @@ func (e *eventFrame) entry(writer uuid.UUID, tenant string, items []schemas.Entr
 }
 
 func appendShort(b []byte, s string) []byte {
-	b = append(b, byte(len(s)))
+	b = append(b, byte(len(s))) //nolint:gosec // checked by who calls
 	return append(b, s...)
 }
 

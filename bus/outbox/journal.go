@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"uuid"
 
 	"github.com/chaintrail/chaintrail/schemas"
@@ -58,7 +59,7 @@ func (j *journal) readLast() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // read only
 	fr := newFrameReader(f, 0, seg.size, 0)
 	h, carried, err := readSegmentStart(fr)
 	if errors.Is(err, errTorn) && hasGroups(f, seg.size) {
@@ -114,6 +115,7 @@ func (j *journal) saw(e *eventFrame, set *openSet) {
 		if jsonx.Unmarshal(e.sealed, &ev) == nil && ev.Life != nil {
 			j.closed = ev.Life.State == LifeClose
 		}
+	default: // says nothing of the end
 	}
 }
 
@@ -236,9 +238,9 @@ func (s *openSet) list() ([]openExchange, error) {
 func (j *journal) view(seq uint64) (segment, error) { return viewSegment(j.segs, seq) }
 
 func viewSegment(segs []segment, seq uint64) (segment, error) {
-	for i := len(segs) - 1; i >= 0; i-- {
-		if segs[i].first <= seq {
-			return segs[i], nil
+	for _, s := range slices.Backward(segs) {
+		if s.first <= seq {
+			return s, nil
 		}
 	}
 	return segment{}, fmt.Errorf("event %d: %w", seq, ErrReleased)

@@ -18,33 +18,33 @@ import (
 const sampled = 5
 
 // written makes a closed journal of one segment and returns its folder and the segment's bytes.
-func written(t testing.TB) (dir, path string, raw []byte) {
-	t.Helper()
-	o := open(t, Config{})
+func written(tb testing.TB) (dir, path string, raw []byte) {
+	tb.Helper()
+	o := open(tb, Config{})
 	for i := range 3 {
 		x := uuid.NewV7()
-		mustRecord(t, o, request(x, bytes.Repeat([]byte("p"), i)))
+		mustRecord(tb, o, request(x, bytes.Repeat([]byte("p"), i)))
 		if i > 0 {
-			mustRecord(t, o, outcome(x))
+			mustRecord(tb, o, outcome(x))
 		}
 	}
-	if err := o.Close(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := o.Close(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 	path = filepath.Join(o.Dir(), segmentName(1))
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return o.Dir(), path, raw
 }
 
 // ends returns the offset after each event of a segment.
-func ends(t testing.TB, raw []byte) []int64 {
-	t.Helper()
+func ends(tb testing.TB, raw []byte) []int64 {
+	tb.Helper()
 	fr := newFrameReader(bytes.NewReader(raw), 0, int64(len(raw)), 0)
 	if _, _, err := readSegmentStart(fr); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	out := []int64{fr.off}
 	for {

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"bytes"
-	"io"
 	"log/slog"
 	"os"
 	"testing"
@@ -22,21 +21,21 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // open starts an outbox in cfg.Dir, or a new folder, and closes it with the test.
-func open(t testing.TB, cfg Config) *Outbox {
-	t.Helper()
+func open(tb testing.TB, cfg Config) *Outbox {
+	tb.Helper()
 	if cfg.Dir == "" {
-		cfg.Dir = t.TempDir()
+		cfg.Dir = tb.TempDir()
 	}
-	o, err := Open(t.Context(), cfg, quiet())
+	o, err := Open(tb.Context(), cfg, quiet())
 	if err != nil {
-		t.Fatalf("Open: %v", err)
+		tb.Fatalf("Open: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := o.Close(t.Context()); err != nil {
-			t.Errorf("Close: %v", err)
+	tb.Cleanup(func() {
+		if err := o.Close(tb.Context()); err != nil {
+			tb.Errorf("Close: %v", err)
 		}
 	})
 	return o
@@ -65,20 +64,20 @@ func outcome(exchange uuid.UUID) *schemas.Record {
 	}}
 }
 
-func mustRecord(t testing.TB, o *Outbox, rec *schemas.Record) {
-	t.Helper()
-	if err := o.Record(t.Context(), rec); err != nil {
-		t.Fatalf("Record %s: %v", rec.Event.Kind, err)
+func mustRecord(tb testing.TB, o *Outbox, rec *schemas.Record) {
+	tb.Helper()
+	if err := o.Record(tb.Context(), rec); err != nil {
+		tb.Fatalf("Record %s: %v", rec.Event.Kind, err)
 	}
 }
 
 // scan reads a whole journal.
-func scan(t testing.TB, dir string) []schemas.Entry {
-	t.Helper()
+func scan(tb testing.TB, dir string) []schemas.Entry {
+	tb.Helper()
 	var out []schemas.Entry
 	for e, err := range Scan(dir) {
 		if err != nil {
-			t.Fatalf("Scan after event %d: %v", len(out), err)
+			tb.Fatalf("Scan after event %d: %v", len(out), err)
 		}
 		out = append(out, e)
 	}

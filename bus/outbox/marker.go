@@ -27,7 +27,7 @@ type marker struct {
 func readMarker(dir string) (marker, error) {
 	var m marker
 	path := filepath.Join(dir, markerName)
-	b, err := os.ReadFile(path)
+	b, err := os.ReadFile(path) //nolint:gosec // a name of ours in a configured folder
 	if errors.Is(err, os.ErrNotExist) {
 		return m, nil
 	}

@@ -189,7 +189,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := o.keepHouse(ctx); err != nil {
-				o.log.WarnContext(ctx, "journal housekeeping failed", "writer", o.id, "error", err)
+				o.log.WarnContext(ctx, "journal housekeeping failed", slog.Any("writer", o.id), slog.Any("error", err))
 			}
 		}
 	}

@@ -145,7 +145,7 @@ func (o *Outbox) writeHint() error {
 
 // readHint returns 0 where there is none.
 func readHint(path string) uint64 {
-	b, err := os.ReadFile(path)
+	b, err := os.ReadFile(path) //nolint:gosec // a name of ours in a configured folder
 	if err != nil {
 		return 0
 	}

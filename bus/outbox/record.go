@@ -64,7 +64,7 @@ func (o *Outbox) Record(ctx context.Context, rec *schemas.Record) error {
 	}
 	for {
 		o.mu.Lock()
-		verdict, room := o.admit(rec.Event.Kind, s.size())
+		room, verdict := o.admit(rec.Event.Kind, s.size())
 		if verdict == nil && room == nil {
 			break // with mu held
 		}

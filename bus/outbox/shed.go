@@ -38,7 +38,7 @@ const (
 )
 
 func createShedFile(path string) (*shedFile, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, fileMode)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, fileMode) //nolint:gosec // a name of ours in a configured folder
 	if err != nil {
 		return nil, fmt.Errorf("make shed counter: %w", err)
 	}
@@ -89,7 +89,7 @@ func (s *shedFile) update(change func(*shedState)) error {
 	change(&st)
 	st.generation++
 	b := st.encode()
-	if _, err := s.file.WriteAt(b, int64(st.generation%2)*shedSlot); err != nil { //nolint:gosec // 0 or 1
+	if _, err := s.file.WriteAt(b, int64(st.generation%2)*shedSlot); err != nil {
 		return fmt.Errorf("count what is shed: %w", err)
 	}
 	s.state = st
@@ -117,7 +117,7 @@ func (st *shedState) encode() []byte {
 
 // readShed returns the newest whole slot; a file without one counts nothing.
 func readShed(path string) (shedState, error) {
-	b, err := os.ReadFile(path)
+	b, err := os.ReadFile(path) //nolint:gosec // a name of ours in a configured folder
 	if err != nil && !os.IsNotExist(err) {
 		return shedState{}, fmt.Errorf("read shed counter: %w", err)
 	}

@@ -9,11 +9,11 @@ import (
 // datasync puts a file's bytes and size on the disk.
 func datasync(f *os.File) error {
 	for {
-		err := syscall.Fdatasync(int(f.Fd())) //nolint:gosec // a descriptor is small
+		err := syscall.Fdatasync(int(f.Fd()))
 		if err == nil {
 			return nil
 		}
-		if err != syscall.EINTR { //nolint:errorlint // a bare errno
+		if err != syscall.EINTR {
 			return fmt.Errorf("fdatasync %s: %w", f.Name(), err)
 		}
 	}

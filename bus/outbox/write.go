@@ -3,8 +3,10 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -30,7 +32,7 @@ func (o *Outbox) write(s *scratch) error {
 	if err != nil {
 		if cut := o.file.Truncate(seg.size); cut != nil {
 			o.spoilt = true // goes on in a new segment, where this one's events end
-			o.log.Warn("journal segment is given up after a failed write", "writer", o.id, "error", cut)
+			o.log.Warn("journal segment is given up after a failed write", slog.Any("writer", o.id), slog.Any("error", cut))
 		}
 		return fmt.Errorf("append to journal: %w", err)
 	}
@@ -90,7 +92,7 @@ func (o *Outbox) rotate() error {
 func (o *Outbox) closeUnsynced() {
 	for _, f := range o.unsynced {
 		if err := f.Close(); err != nil {
-			o.log.Warn("close of journal segment failed", "writer", o.id, "error", err)
+			o.log.Warn("close of journal segment failed", slog.Any("writer", o.id), slog.Any("error", err))
 		}
 	}
 	o.unsynced = o.unsynced[:0]
@@ -102,7 +104,7 @@ func createSegment(dir string, first uint64, b []byte, durable bool) (*os.File, 
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, fileMode)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, fileMode) //nolint:gosec // a name of ours in a configured folder
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func (o *Outbox) syncTo(seq uint64) error {
 		return errors.Join(ErrBroken, o.broken)
 	}
 	earlier, target := o.unsynced, o.seq
-	files := append(earlier[:len(earlier):len(earlier)], o.file)
+	files := append(slices.Clone(earlier), o.file)
 	o.unsynced = nil
 	o.mu.Unlock()
 
@@ -181,7 +183,7 @@ func syncSegments(segs []segment) error {
 }
 
 func syncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := os.Open(dir) //nolint:gosec // the configured folder, or one in it
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
