@@ -123,7 +123,7 @@ func (d *Descriptor) listed(filter string) bool {
 }
 
 // Match tells whether the event pattern of a hook matches an event: "*" is any, "*/request" and
-// "*/response" are any in that phase, "ns/*" is any that begins with "ns/".
+// "*/response" are any in that phase; any other "*" stands for any run of bytes, as in "tools/*".
 func Match(pattern, event string, phase schemas.Phase) bool {
 	switch pattern {
 	case event, "*":
@@ -133,6 +133,18 @@ func Match(pattern, event string, phase schemas.Phase) bool {
 	case "*/response":
 		return phase == schemas.PhaseResponse
 	}
-	prefix, ok := strings.CutSuffix(pattern, "/*")
-	return ok && len(event) > len(prefix) && event[len(prefix)] == '/' && strings.HasPrefix(event, prefix)
+	parts := strings.Split(pattern, "*")
+	rest, ok := strings.CutPrefix(event, parts[0])
+	if !ok || len(parts) == 1 {
+		return false
+	}
+	last := len(parts) - 1
+	for _, part := range parts[1:last] { // the leftmost place for each part is always good enough
+		at := strings.Index(rest, part)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return strings.HasSuffix(rest, parts[last])
 }
