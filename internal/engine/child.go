@@ -56,20 +56,20 @@ func (s *Supervisor) spawn(ctx context.Context) (*child, error) {
 		return nil, fmt.Errorf("make the engine's log: %w", err)
 	}
 	started, lines := make(chan error, 1), make(chan string, 1)
-	go c.run(s.cfg.Log, stdout, stderr, started, lines) // exits when the process is gone
+	go c.run(context.WithoutCancel(ctx), s.cfg.Log, stdout, stderr, started, lines) // exits when the process is gone
 	if err := <-started; err != nil {
 		<-c.exited
 		return nil, fmt.Errorf("start the engine process: %w", err)
 	}
 	if err := c.awaitReady(ctx, s.cfg.ReadyTimeout, lines); err != nil {
-		return nil, errors.Join(err, c.stop(s.cfg.Log))
+		return nil, errors.Join(err, c.stop(context.WithoutCancel(ctx), s.cfg.Log))
 	}
 	return c, nil
 }
 
 // run starts the process and waits for it. The thread is kept: the kernel sends the signal for the parent's death when
 // the thread that started the child ends, not the process.
-func (c *child) run(log *slog.Logger, stdout, stderr io.Reader, started chan<- error, lines chan<- string) {
+func (c *child) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Reader, started chan<- error, lines chan<- string) {
 	runtime.LockOSThread() // never unlocked, so that the thread ends with this goroutine
 	defer close(c.exited)
 	err := c.cmd.Start()
@@ -91,7 +91,7 @@ func (c *child) run(log *slog.Logger, stdout, stderr io.Reader, started chan<- e
 	readers.Go(func() {
 		eachLine(stderr, func(line string) {
 			c.note(line)
-			log.LogAttrs(context.Background(), slog.LevelInfo, "engine process says", slog.String("line", line))
+			log.LogAttrs(ctx, slog.LevelInfo, "engine process says", slog.String("line", line))
 		})
 	})
 	readers.Wait() // before Wait, which closes the pipes
@@ -142,8 +142,8 @@ func (c *child) awaitReady(ctx context.Context, limit time.Duration, lines <-cha
 	}
 }
 
-// stop ends the process in steps and waits for it.
-func (c *child) stop(log *slog.Logger) error {
+// stop ends the process in steps and waits for it; ctx is for the log only.
+func (c *child) stop(ctx context.Context, log *slog.Logger) error {
 	_ = c.stdin.Close() // fails only if it is closed already
 	if waitFor(c.exited, stopByStdin) {
 		return nil
@@ -152,7 +152,7 @@ func (c *child) stop(log *slog.Logger) error {
 		signal os.Signal
 		limit  time.Duration
 	}{{syscall.SIGTERM, stopBySIGTERM}, {syscall.SIGKILL, stopBySIGKILL}} {
-		log.LogAttrs(context.Background(), slog.LevelWarn, "engine process does not end", slog.String("signal", step.signal.String()))
+		log.LogAttrs(ctx, slog.LevelWarn, "engine process does not end", slog.String("signal", step.signal.String()))
 		_ = c.cmd.Process.Signal(step.signal) // fails only if the process is gone
 		if waitFor(c.exited, step.limit) {
 			return fmt.Errorf("engine process had to be stopped by a signal: %v", step.signal)

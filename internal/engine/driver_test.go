@@ -59,7 +59,7 @@ func insert(ctx context.Context, conn clickhouse.Conn, sql string, rows []row) e
 	if err != nil {
 		return err
 	}
-	defer batch.Close()
+	defer func() { _ = batch.Close() }()
 	for i := range rows {
 		if err := batch.AppendStruct(&rows[i]); err != nil {
 			return err
@@ -74,8 +74,11 @@ func TestDriverRoundTrip(t *testing.T) {
 		name        string
 		compression clickhouse.CompressionMethod
 	}{
-		{"plain", clickhouse.CompressionNone}, {"lz4", clickhouse.CompressionLZ4}, {"zstd", clickhouse.CompressionZSTD},
-		{"gzip", clickhouse.CompressionGZIP}, {"deflate", clickhouse.CompressionDeflate},
+		{"plain", clickhouse.CompressionNone},
+		{"lz4", clickhouse.CompressionLZ4},
+		{"zstd", clickhouse.CompressionZSTD},
+		{"gzip", clickhouse.CompressionGZIP},
+		{"deflate", clickhouse.CompressionDeflate},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +171,7 @@ func TestDriverErrors(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer batch.Close()
+			defer func() { _ = batch.Close() }()
 			for i := range uint32(200) {
 				if err := batch.Append(i); err != nil {
 					return err
@@ -181,7 +184,7 @@ func TestDriverErrors(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer rows.Close()
+			defer func() { _ = rows.Close() }()
 			read := 0
 			for rows.Next() {
 				read++
@@ -216,7 +219,7 @@ func TestDriverEmptyResultHasColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	if diff := cmp.Diff([]string{"n", "odd name"}, rows.Columns()); diff != "" {
 		t.Errorf("columns of an empty result (-want +got):\n%s", diff)
 	}

@@ -60,7 +60,7 @@ func (e endpoint) do(t *testing.T, params map[string]string, body io.Reader, cha
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)

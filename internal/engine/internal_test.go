@@ -20,7 +20,7 @@ import (
 func TestFindLibrary(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	make := func(path string) string {
+	create := func(path string) string {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestFindLibrary(t *testing.T) {
 		}
 		return path
 	}
-	flag, env, data := make("flag.so"), make("env.so"), make("data/lib/libchdb.so")
+	flag, env, data := create("flag.so"), create("env.so"), create("data/lib/libchdb.so")
 	for _, test := range []struct{ name, explicit, dataDir, env, want string }{
 		{"flag wins", flag, filepath.Join(dir, "data"), env, flag},
 		{"environment before data", "", filepath.Join(dir, "data"), env, env},

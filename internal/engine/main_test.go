@@ -102,9 +102,9 @@ func open(t *testing.T, dsn string, change ...func(*clickhouse.Options)) clickho
 	return conn
 }
 
-func run(t *testing.T, conn clickhouse.Conn, sql string, args ...any) {
+func run(t *testing.T, conn clickhouse.Conn, sql string) {
 	t.Helper()
-	if err := conn.Exec(t.Context(), sql, args...); err != nil {
+	if err := conn.Exec(t.Context(), sql); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }

@@ -31,7 +31,7 @@ var errParentGone = errors.New("the parent process is gone")
 func Serve(ctx context.Context, config ServeConfig) error {
 	cfg := config.withDefaults()
 	if cfg.Listener != nil {
-		defer cfg.Listener.Close()
+		defer func() { _ = cfg.Listener.Close() }()
 	}
 	if cfg.Token == "" {
 		return ErrNoToken
@@ -52,7 +52,7 @@ func Serve(ctx context.Context, config ServeConfig) error {
 			return fmt.Errorf("listen for the engine's clients: %w", err)
 		}
 		cfg.Listener = listener
-		defer listener.Close()
+		defer func() { _ = listener.Close() }()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -75,7 +75,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		current := s.current()
 		select {
 		case <-ctx.Done():
-			return s.Close()
+			return s.Close() //nolint:contextcheck // the stop goes on after ctx is done
 		case <-current.exited:
 		}
 		s.cfg.Log.LogAttrs(ctx, slog.LevelError, "engine process died", slog.Any("error", current.failure()))
@@ -92,7 +92,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			return nil
 		})
 		if err != nil {
-			closeErr := s.Close()
+			closeErr := s.Close() //nolint:contextcheck // the stop goes on after ctx is done
 			if ctx.Err() != nil {
 				return closeErr
 			}
@@ -109,7 +109,7 @@ func (s *Supervisor) Close() error {
 	defer s.mu.Unlock()
 	var err error
 	if s.child != nil {
-		err = s.child.stop(s.cfg.Log)
+		err = s.child.stop(context.Background(), s.cfg.Log)
 		s.child = nil
 	}
 	return errors.Join(err, s.closeSocket())

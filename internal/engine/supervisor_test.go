@@ -87,7 +87,7 @@ func sendKept(ctx context.Context, conn clickhouse.Conn, number uint64, size int
 	if err != nil {
 		return err
 	}
-	defer batch.Close()
+	defer func() { _ = batch.Close() }()
 	for n := range uint64(size) {
 		if err := batch.Append(number, n); err != nil {
 			return err

@@ -33,7 +33,12 @@ func TestCodeOf(t *testing.T) {
 		{"Error: Code: 164. DB::Exception: x", 164},
 		{"Code: 36. DB::Exception: Code: 62. DB::Exception: y", 36},
 		{"send_insert does not support INSERT ... SELECT", 0},
-		{"Code: ", 0}, {"Code: 12", 0}, {"Code: .", 0}, {"Code: x12.", 0}, {"Code: 99999999999999999999.", 0}, {"", 0},
+		{"Code: ", 0},
+		{"Code: 12", 0},
+		{"Code: .", 0},
+		{"Code: x12.", 0},
+		{"Code: 99999999999999999999.", 0},
+		{"", 0},
 	} {
 		if got := newError(test.message).Code; got != test.code {
 			t.Errorf("code of %q is %d, want %d", test.message, got, test.code)

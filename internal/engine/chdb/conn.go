@@ -72,7 +72,7 @@ func (c *Conn) Classify(sql string) (class Class, statements int, err error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	pinner.Pin(&analysis)
-	if c.lib.fn.classify(c.handle, text.sql, text.sqlLen, nil, 0, unsafe.Pointer(&analysis)) != 0 {
+	if c.lib.fn.classify(c.handle, text.sql, text.sqlLen, nil, 0, unsafe.Pointer(&analysis)) != 0 { //nolint:gosec // pinned above
 		return ClassUnknown, 0, errors.New("engine refused to classify the statement")
 	}
 	return Class(analysis.class), int(analysis.statements), nil
@@ -98,6 +98,6 @@ func (l *Library) take(result unsafe.Pointer) ([]byte, Stats, error) {
 		return nil, stats, nil
 	}
 	data := make([]byte, size)
-	copy(data, unsafe.Slice((*byte)(buffer), size))
+	copy(data, unsafe.Slice((*byte)(buffer), size)) //nolint:gosec // both from the same result, which lives until it is released above
 	return data, stats, nil
 }

@@ -39,7 +39,7 @@ func (i *Insert) Write(data []byte) (int, error) {
 	if len(data) == 0 {
 		return 0, nil
 	}
-	if i.conn.lib.fn.insertAppend(i.handle, unsafe.Pointer(&data[0]), uintptr(len(data))) != 0 {
+	if i.conn.lib.fn.insertAppend(i.handle, unsafe.Pointer(&data[0]), uintptr(len(data))) != 0 { //nolint:gosec // copied during the call
 		if err := i.failure(); err != nil {
 			return 0, err
 		}

@@ -117,10 +117,10 @@ func (l *Library) Connect(dataDir string, settings ...string) (*Conn, error) {
 	for i, arg := range args {
 		raw[i] = append([]byte(arg), 0)
 		pinner.Pin(&raw[i][0])
-		argv[i] = unsafe.Pointer(&raw[i][0])
+		argv[i] = unsafe.Pointer(&raw[i][0]) //nolint:gosec // pinned above
 	}
 	pinner.Pin(&argv[0])
-	handle := l.fn.connect(int32(len(args)), unsafe.Pointer(&argv[0]))
+	handle := l.fn.connect(int32(len(args)), unsafe.Pointer(&argv[0])) //nolint:gosec // pinned above
 	if handle == nil {
 		return nil, fmt.Errorf("connect to engine at %q: the library refused without a reason (is the directory in use or not writable?)", dataDir)
 	}

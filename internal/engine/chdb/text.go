@@ -31,7 +31,7 @@ func newText(sql, format string, params []Param) text {
 	t.pinner.Pin(&values[0])
 	t.pinner.Pin(&nameLens[0])
 	t.pinner.Pin(&valueLens[0])
-	t.names, t.nameLens = unsafe.Pointer(&names[0]), unsafe.Pointer(&nameLens[0])
+	t.names, t.nameLens = unsafe.Pointer(&names[0]), unsafe.Pointer(&nameLens[0]) //nolint:gosec // pinned above
 	t.values, t.valueLens = unsafe.Pointer(&values[0]), unsafe.Pointer(&valueLens[0])
 	return t
 }
@@ -42,7 +42,7 @@ func (t *text) pin(s string) (unsafe.Pointer, uintptr) {
 	data := make([]byte, len(s)+1)
 	copy(data, s)
 	t.pinner.Pin(&data[0])
-	return unsafe.Pointer(&data[0]), uintptr(len(s))
+	return unsafe.Pointer(&data[0]), uintptr(len(s)) //nolint:gosec // pinned
 }
 
 func (t *text) release() { t.pinner.Unpin() }

@@ -27,19 +27,19 @@ var shared = sync.OnceValues(start)
 // Start returns the address, for clickhouse.ParseDSN, of a database of its own on an engine that all tests of the
 // binary share; the database is dropped at the end of the test. It fails the test, and never skips it, when the engine
 // is missing.
-func Start(t testing.TB) (dsn string) {
-	t.Helper()
+func Start(tb testing.TB) (dsn string) {
+	tb.Helper()
 	running, err := shared()
 	if err != nil {
-		t.Fatalf("the engine does not start: %v", err)
+		tb.Fatalf("the engine does not start: %v", err)
 	}
 	database := "test_" + strings.ToLower(rand.Text())
 	if err := running.exec("CREATE DATABASE " + database); err != nil {
-		t.Fatalf("create a database for the test: %v", err)
+		tb.Fatalf("create a database for the test: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := running.exec("DROP DATABASE " + database + " SYNC"); err != nil {
-			t.Errorf("drop the database of the test: %v", err)
+			tb.Errorf("drop the database of the test: %v", err)
 		}
 	})
 	return fmt.Sprintf("http://chaintrail:%s@%s/%s", running.token, running.addr, database)
@@ -47,22 +47,22 @@ func Start(t testing.TB) (dsn string) {
 
 // Library returns the path of the engine's library, from the environment or from what `make engine` fetched into this
 // checkout. It fails the test when the library is missing.
-func Library(t testing.TB) string {
-	t.Helper()
+func Library(tb testing.TB) string {
+	tb.Helper()
 	path, err := library()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return path
 }
 
 // Child builds the engine process of this package into a folder of the test and returns its path. It takes the flags
 // -data, -library and -remove.
-func Child(t testing.TB) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "chaintrail-engine")
+func Child(tb testing.TB) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "chaintrail-engine")
 	if err := build(path); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return path
 }
@@ -98,20 +98,20 @@ func launch(program, library, dir string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer childInput.Close()
+	defer func() { _ = childInput.Close() }()
 	output, childOutput, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, input.Close())
 	}
-	defer output.Close()
+	defer func() { _ = output.Close() }()
 	log := filepath.Join(dir, "engine.log")
-	childLog, err := os.Create(log)
+	childLog, err := os.Create(log) //nolint:gosec // in our own folder
 	if err != nil {
 		return nil, errors.Join(err, input.Close(), childOutput.Close())
 	}
-	defer childLog.Close()
+	defer func() { _ = childLog.Close() }()
 	token := rand.Text()
-	cmd := exec.Command(program, "-data", dir, "-library", library, "-remove") //nolint:gosec // our own program
+	cmd := exec.Command(program, "-data", dir, "-library", library, "-remove") //nolint:gosec,noctx // our own program, which ends with this one
 	cmd.Env = append(os.Environ(), "TZ=UTC", engine.EnvToken+"="+token)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = childInput, childOutput, childLog
 	err = cmd.Start()
@@ -121,7 +121,7 @@ func launch(program, library, dir string) (*instance, error) {
 	}
 	line, err := bufio.NewReader(output).ReadBytes('\n')
 	if err != nil {
-		said, _ := os.ReadFile(log)
+		said, _ := os.ReadFile(log) //nolint:gosec // in our own folder
 		return nil, errors.Join(fmt.Errorf("the engine process ended: %w: %s", cmd.Wait(), said), input.Close())
 	}
 	var ready engine.Ready
@@ -143,7 +143,7 @@ func (i *instance) exec(sql string) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func library() (string, error) {
 }
 
 func build(path string) error {
-	cmd := exec.Command("go", "build", "-o", path, "./child") //nolint:gosec // our own source
+	cmd := exec.Command("go", "build", "-o", path, "./child") //nolint:gosec,noctx // our own source; the go command ends by itself
 	cmd.Dir = sourceDir()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the engine process: %w: %s", err, out)
