@@ -245,13 +245,13 @@ func (w *Worker) tries(ctx, hard context.Context, call *call, res result) (resul
 	defer cancel()
 	policy := w.opts.Backoff
 	policy.MaxTries, policy.MaxElapsed, policy.Notify = w.target.Entry.Retries+1, 0, nil
-	attempt, answered, ended := 0, false, false
+	base, attempt, answered, ended := res, 0, false, false
 	err := retry.Do(all, policy, func(all context.Context) error {
 		if ended = ctx.Err() != nil; ended {
 			return retry.Permanent(context.Cause(ctx))
 		}
 		attempt++
-		next, err := w.connectedTry(all, call, attempt, res)
+		next, err := w.connectedTry(all, call, attempt, base)
 		if ended = err != nil && hard.Err() != nil; ended {
 			return retry.Permanent(err) // the end of the worker, not a failure of the interceptor
 		}
