@@ -16,6 +16,7 @@ type answer struct {
 	status  int    // HTTP status when the gateway itself refuses; 0: by code and protocol version
 	changed bool   // raw is not what the other side sent
 	retry   bool   // the same request may succeed later
+	mine    bool   // this call ended the exchange, and so it is the one that answers
 }
 
 func errorAnswer(id jsonx.Value, e *wire.RPCError) answer {

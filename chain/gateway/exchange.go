@@ -257,15 +257,26 @@ func (x *exchange) end(ctx context.Context, rec *schemas.Record, a answer) answe
 	cause := x.lane.record(context.WithoutCancel(ctx), rec)
 	x.close()
 	if cause != "" {
-		return unrecorded(x.msg.ID, cause)
+		a = unrecorded(x.msg.ID, cause)
 	}
+	a.mine = true
 	return a
 }
 
 // vanish closes an exchange whose request event was not recorded: it never was.
 func (x *exchange) vanish(cause string) answer {
 	x.close()
-	return unrecorded(x.msg.ID, cause)
+	a := unrecorded(x.msg.ID, cause)
+	a.mine = true
+	return a
+}
+
+// answer hands the answer to whoever waits for it, if this call is the one that ended the exchange.
+// A nil raw tells that no answer will come.
+func (x *exchange) answer(a answer) {
+	if a.mine && x.reply != nil {
+		x.reply(a.raw)
+	}
 }
 
 func (x *exchange) close() {

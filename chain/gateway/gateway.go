@@ -111,7 +111,8 @@ func (g *Gateway) Drain(ctx context.Context) error {
 	rest := g.registry.stop(ctx)
 	for _, x := range rest {
 		// The drain is over, the record of its end is not.
-		x.interrupt(context.WithoutCancel(ctx), errStopped)
+		_, a := x.interrupt(context.WithoutCancel(ctx), errStopped)
+		x.answer(a)
 	}
 	if len(rest) == 0 {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -365,4 +366,13 @@ func connect(t *testing.T, url string, opts *mcp.ClientOptions, version string) 
 
 func replace(v jsonx.Value, from, to string) jsonx.Value {
 	return bytes.ReplaceAll(v, []byte(from), []byte(to))
+}
+
+func mustParse(t *testing.T, raw []byte) wire.Message {
+	t.Helper()
+	msg, err := wire.Parse(raw, wire.Limits{Lenient: true})
+	if err != nil {
+		t.Fatalf("parse %s: %v", raw, err)
+	}
+	return msg
 }

@@ -89,4 +89,5 @@ type arrival struct {
 	traceparent string // of the transport; _meta goes first
 	version     string // of the transport; _meta goes first
 	parent      uuid.UUID
+	reply       func(raw []byte) // takes the answer where the transport does not wait for it; may be nil
 }

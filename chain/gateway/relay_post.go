@@ -213,7 +213,8 @@ func (s *session) cancel(ctx context.Context, msg *wire.Message, reverse bool) b
 	if x == nil {
 		return s.id == "" // without a session the table is not the whole truth
 	}
-	wasForwarded, _ := x.interrupt(ctx, errCancelled)
+	wasForwarded, a := x.interrupt(ctx, errCancelled)
+	x.answer(a)
 	return wasForwarded
 }
 

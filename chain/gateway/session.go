@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"container/list"
+	"context"
 	"sync"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
@@ -21,6 +22,7 @@ type session struct {
 	client  clientInfo
 	open    [2]map[string]*exchange // by direction, by wire.IDKey
 	done    [2]replayTable
+	idle    chan struct{} // closed when the client's requests have ended; nil: nobody waits
 }
 
 type clientInfo struct{ name, version string }
@@ -74,6 +76,28 @@ func (s *session) leave(x *exchange) {
 	defer s.mu.Unlock()
 	if m := s.open[sideOf(x.reverse)]; m[key] == x {
 		delete(m, key)
+	}
+	if s.idle != nil && len(s.open[0]) == 0 {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// waitIdle returns when no request of the client is open, or when ctx is done.
+func (s *session) waitIdle(ctx context.Context) {
+	s.mu.Lock()
+	if len(s.open[0]) == 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
 	}
 }
 

@@ -1,0 +1,229 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// clientPort is the client's end of a link.
+type clientPort interface {
+	// deliver sends a notification or a request of the server. Answers go by arrival.reply.
+	deliver(ctx context.Context, msg *wire.Message) error
+}
+
+// maxInWork bounds the messages of one direction of a link that are read and not yet dealt with. A
+// peer that sends more is not read from until there is room.
+const maxInWork = 1_024
+
+// link carries one session between a client and a server that are not both HTTP. Reading never waits
+// for a chain: each message that needs more than a write has a goroutine of its own.
+type link struct {
+	lane    *lane
+	session *session
+	base    arrival // what every request of the client has in common
+	client  clientPort
+	server  wire.Conn
+	// synchronous tells that server.Send returns with the answer, not with the write (HTTP).
+	synchronous bool
+
+	toServer, toClient sequencer
+	upRoom, downRoom   chan struct{}
+	work               sync.WaitGroup
+}
+
+func newLink(l *lane, s *session, base arrival, client clientPort, server wire.Conn) *link {
+	_, isHTTP := server.(*wire.HTTPClient)
+	base.session = s
+	base.scope = true
+	return &link{
+		lane: l, session: s, base: base, client: client, server: server, synchronous: isHTTP,
+		upRoom: make(chan struct{}, maxInWork), downRoom: make(chan struct{}, maxInWork),
+	}
+}
+
+// spawn runs do in a goroutine that takes one of the direction's places in work.
+func (k *link) spawn(room chan struct{}, do func()) {
+	room <- struct{}{}
+	k.work.Go(func() { // exits when the phase has run and the message is written; close waits for it
+		defer func() { <-room }()
+		do()
+	})
+}
+
+// fromClient takes one message of the client; reply takes the answer if it is a request. One
+// goroutine at a time.
+func (k *link) fromClient(ctx context.Context, raw []byte, reply func([]byte)) {
+	msg, err := wire.Parse(raw, k.lane.limits(false))
+	if err != nil {
+		k.oddFromClient(ctx, msg, err, reply)
+		return
+	}
+	k.take(ctx, msg, reply)
+}
+
+func (k *link) take(ctx context.Context, msg wire.Message, reply func([]byte)) {
+	switch msg.Kind {
+	case wire.KindRequest:
+		k.request(ctx, msg, reply)
+	case wire.KindNotification:
+		k.notifyServer(ctx, msg)
+	default:
+		var x *exchange
+		if msg.ID != nil {
+			x = k.session.find(msg.ID, true)
+		}
+		if x == nil {
+			k.lane.answerStray(ctx, k.session, true)
+			return
+		}
+		k.spawn(k.upRoom, func() {
+			if a := x.settle(ctx, msg); a.raw != nil {
+				k.send(ctx, a.raw)
+			}
+		})
+	}
+}
+
+// request takes a request of the client through its exchange, up to the write.
+func (k *link) request(ctx context.Context, msg wire.Message, reply func([]byte)) {
+	in := k.base
+	in.msg = msg
+	in.reply = reply
+	x, a := k.lane.begin(ctx, in)
+	if x == nil {
+		in.answer(a)
+		return
+	}
+	at := k.toServer.take(x.chained("request"))
+	k.spawn(k.upRoom, func() {
+		defer at.release()
+		forward, a, ok := x.admit(ctx)
+		if !ok {
+			x.answer(a)
+			return
+		}
+		at.wait()
+		// Over HTTP the session id comes with the answer to initialize: the next message needs it.
+		if k.synchronous && msg.Method != methodInitialize {
+			at.release()
+		}
+		sendCtx, done := x.arm(ctx)
+		defer done()
+		err := k.server.Send(sendCtx, forward.Raw, func(raw []byte) { k.fromServer(ctx, raw) })
+		if err != nil {
+			x.answer(x.fail(ctx, causeOf(err), err.Error()))
+		}
+	})
+}
+
+func causeOf(err error) string {
+	_, status := errors.AsType[*wire.StatusError](err)
+	switch {
+	case status || errors.Is(err, wire.ErrSessionLost):
+		return causeHTTPStatus
+	case errors.Is(err, wire.ErrNoAnswer):
+		return causeNoAnswer
+	case errors.Is(err, wire.ErrTooLarge):
+		return causeTooLarge
+	}
+	return causeBackendLost
+}
+
+func (k *link) notifyServer(ctx context.Context, msg wire.Message) {
+	if msg.Method == methodCancelled {
+		// Not in order: it is there to be quick. Its request was written, else it does not go on.
+		if !k.session.cancel(ctx, &msg, false) {
+			return
+		}
+	}
+	at := k.toServer.take(false)
+	k.spawn(k.upRoom, func() {
+		defer at.release()
+		at.wait()
+		k.send(ctx, msg.Raw)
+	})
+}
+
+// send writes to the server what has no exchange to fail.
+func (k *link) send(ctx context.Context, raw []byte) {
+	if err := k.server.Send(ctx, raw, func(raw []byte) { k.fromServer(ctx, raw) }); err != nil {
+		k.lane.log.WarnContext(ctx, "message not forwarded", slog.Any("error", err))
+	}
+}
+
+// oddFromClient answers what is no message, and takes a batch apart where there are batches.
+func (k *link) oddFromClient(ctx context.Context, msg wire.Message, err error, reply func([]byte)) {
+	version, _ := k.session.negotiated()
+	if list, isBatch := errors.AsType[*wire.BatchError](err); isBatch && batches(version) && len(list.Entries) <= maxBatch {
+		k.batch(ctx, list.Entries, reply)
+		return
+	}
+	in := k.base
+	in.msg = msg
+	in.reply = reply
+	in.answer(k.lane.refuseRaw(ctx, in, err))
+}
+
+// batch takes each entry by itself and answers with a batch when the last answer is there.
+func (k *link) batch(ctx context.Context, entries []jsonx.Value, reply func([]byte)) {
+	c := &collector{reply: reply}
+	parsed := make([]wire.Message, len(entries))
+	errs := make([]error, len(entries))
+	for i, entry := range entries {
+		parsed[i], errs[i] = wire.Parse(entry, k.lane.limits(false))
+		if errs[i] != nil || parsed[i].Kind == wire.KindRequest {
+			c.due++
+		}
+	}
+	for i := range entries {
+		if errs[i] == nil {
+			k.take(ctx, parsed[i], c.add)
+			continue
+		}
+		in := k.base
+		in.msg = parsed[i]
+		in.reply = c.add
+		in.answer(k.lane.refuseRaw(ctx, in, errs[i]))
+	}
+}
+
+// collector gathers the answers to a batch.
+type collector struct {
+	reply func([]byte)
+
+	mu  sync.Mutex // guards what follows
+	due int
+	got [][]byte
+}
+
+// add takes an answer; nil counts too, for a request that was cancelled.
+func (c *collector) add(raw []byte) {
+	c.mu.Lock()
+	if raw != nil {
+		c.got = append(c.got, raw)
+	}
+	c.due--
+	last := c.due == 0
+	c.mu.Unlock()
+	if !last {
+		return
+	}
+	if len(c.got) == 0 {
+		c.reply(nil)
+		return
+	}
+	c.reply(joinBatch(c.got))
+}
+
+// answer hands the answer of the gateway or the server to the client. Each request is answered once;
+// nil tells that no answer will come.
+func (in *arrival) answer(a answer) {
+	if in.reply != nil {
+		in.reply(a.raw)
+	}
+}

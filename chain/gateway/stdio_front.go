@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/chaintrail/chaintrail/chain/wire"
+)
+
+// stdioPort is a client on the other end of lines.
+type stdioPort struct{ conn *wire.LineConn }
+
+func (p stdioPort) deliver(ctx context.Context, msg *wire.Message) error {
+	if err := p.conn.Send(ctx, msg.Raw, nil); err != nil {
+		return fmt.Errorf("send to client: %w", err)
+	}
+	return nil
+}
+
+// ServeStdio serves one client over lines: a desktop program that started the gateway as its MCP
+// server. With more than one backend it serves the first. It returns nil when the client closed in,
+// after what was open has ended and the server was stopped; an error when the server was lost, or
+// when ctx ended before. In is not closed: a read of it that blocks goes on behind a return by ctx.
+func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	return g.ServeStdioBackend(ctx, g.opts.Backends[0].Name, in, out)
+}
+
+// ServeStdioBackend is [Gateway.ServeStdio] for the backend of that name.
+func (g *Gateway) ServeStdioBackend(ctx context.Context, name string, in io.Reader, out io.Writer) error {
+	l := g.lanes[name]
+	if l == nil {
+		return fmt.Errorf("%w: %q", ErrUnknownBackend, name)
+	}
+	ctx, end := g.life.begin(ctx, false)
+	if end == nil {
+		return ErrStopping
+	}
+	defer end()
+	server, stop, err := l.dial()
+	if err != nil {
+		return fmt.Errorf("backend %q: %w", name, err)
+	}
+	client := wire.NewLineConn(in, nopWriteCloser{out}, &wire.LineOptions{MaxMessage: int(g.opts.MaxMessage)})
+	s := newSession("", &g.opts.Key, g.opts.MaxPending)
+	k := newLink(l, s, arrival{caller: g.opts.StdioCaller, transport: "stdio"}, stdioPort{client}, server)
+	return k.serveLines(ctx, client, stop)
+}
+
+// serveLines runs both read loops of a link whose client speaks lines.
+func (k *link) serveLines(ctx context.Context, client *wire.LineConn, stop func(context.Context)) error {
+	// Work goes on a little behind the end of ctx, to answer and to record.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	reply := func(raw []byte) {
+		if raw == nil {
+			return
+		}
+		if err := client.Send(work, raw, nil); err != nil {
+			k.lane.log.DebugContext(work, "answer not delivered", slog.Any("error", err))
+		}
+	}
+	clientDone, serverDone := make(chan error, 1), make(chan error, 1)
+	go func() { // exits when in ends; not waited for when it does not, see ServeStdio
+		clientDone <- client.Receive(work, func(raw []byte) { k.fromClient(work, raw, reply) }, func(err error) {
+			in := k.base
+			in.reply = reply
+			in.answer(k.lane.refuseRaw(work, in, err))
+		})
+	}()
+	var receiving sync.WaitGroup
+	receiving.Go(func() { // exits when the server's stream ends, at the latest by stop
+		serverDone <- k.server.Receive(work, func(raw []byte) { k.fromServer(work, raw) }, func(err error) {
+			k.lane.log.WarnContext(work, "message of the server skipped", slog.Any("error", err))
+		})
+	})
+	var lost, result error
+	select {
+	case result = <-clientDone:
+		k.settleRest(ctx)
+	case err := <-serverDone:
+		lost = errors.Join(errors.New("the server ended"), err)
+		result = fmt.Errorf("backend %q: %w", k.lane.backend.Name, lost)
+	case <-ctx.Done():
+		result = context.Cause(ctx)
+	}
+	if lost != nil {
+		k.end(work, lost)
+	}
+	stop(context.WithoutCancel(ctx))
+	receiving.Wait()
+	k.end(work, lost)
+	return result
+}
+
+// settleRest waits, when the client will ask nothing more, for what it asked before.
+func (k *link) settleRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, k.lane.opts.StopGrace)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { // exits when every request has been written or answered
+		k.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return
+	}
+	k.session.waitIdle(ctx)
+}
+
+// dial opens a connection to the backend for one session; stop ends it.
+func (l *lane) dial() (conn wire.Conn, stop func(context.Context), err error) {
+	if l.backend.URL != "" {
+		header := make(http.Header, len(l.backend.Headers))
+		for name, value := range l.backend.Headers {
+			header.Set(name, value)
+		}
+		c := wire.NewHTTPClient(l.backend.URL, &wire.HTTPOptions{
+			Client: &http.Client{Transport: l.opts.Transport}, Header: header,
+			MaxMessage: int(l.opts.MaxMessage), Listen: true, CloseWait: l.opts.StopGrace,
+		})
+		return c, func(ctx context.Context) { l.stopped(ctx, c.Close()) }, nil
+	}
+	child, err := wire.StartChild(wire.ChildConfig{
+		Command: l.backend.Command, Dir: l.backend.Dir, Env: environment(l.backend.Env),
+		Line:      wire.LineOptions{MaxMessage: int(l.opts.MaxMessage)},
+		CloseWait: l.opts.StopGrace, Logger: l.log,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("start server: %w", err)
+	}
+	return child, func(ctx context.Context) { l.stopped(ctx, child.Stop(ctx)) }, nil
+}
+
+func (l *lane) stopped(ctx context.Context, err error) {
+	if err != nil {
+		l.log.InfoContext(ctx, "server stopped", slog.Any("error", err))
+	}
+}
+
+// environment is ours with the configured additions.
+func environment(add map[string]string) []string {
+	if len(add) == 0 {
+		return nil
+	}
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		_, set := add[name]
+		return set
+	})
+	for _, name := range slices.Sorted(maps.Keys(add)) {
+		env = append(env, name+"="+add[name])
+	}
+	return env
+}
+
+type nopWriteCloser struct{ io.Writer }
+
+func (nopWriteCloser) Close() error { return nil }
