@@ -124,6 +124,7 @@ func (m *Manager) follow(ctx context.Context, job Job) error {
 		ref := refs[entry.Host]
 		ref.Host = entry.Host
 		s := spec{target: Target{Entry: entry, Config: ref.Configs[entry.Name]}, ref: ref}
+		ref.Configs = map[string]jsonx.Value{entry.Name: s.target.Config} // another one's does not matter here
 		if s.print, err = jsonx.MarshalDeterministic(struct {
 			Entry schemas.PlanEntry
 			Ref   schemas.HostRef
