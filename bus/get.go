@@ -30,8 +30,40 @@ func get(ctx context.Context, js jetstream.JetStream, stream string, query getQu
 	if err != nil {
 		return fmt.Errorf("get from %s: %w", stream, err)
 	}
+	return ask(ctx, js, stream, [][]byte{body}, query.Batch+1, func(m *nats.Msg) (bool, error) {
+		if status := m.Header.Get("Status"); status == "204" || status == "404" { // end of batch, nothing there
+			return false, nil
+		}
+		got, err := directMessage(m)
+		return err == nil && take(got), err
+	})
+}
+
+// getEach is get for a few neighbouring positions: the server finds each of them at once, where a query
+// with a filter makes it count what lies behind. Messages may come in any order.
+func getEach(ctx context.Context, js jetstream.JetStream, stream string, in span, take func(schemas.Message)) error {
+	var bodies [][]byte
+	for position := in.first; position <= in.last; position++ {
+		bodies = append(bodies, []byte(`{"seq":`+number(position)+`}`))
+	}
+	left := len(bodies)
+	return ask(ctx, js, stream, bodies, left, func(m *nats.Msg) (bool, error) {
+		left--
+		if m.Header.Get("Status") == "404" {
+			return left > 0, nil
+		}
+		got, err := directMessage(m)
+		if err == nil {
+			take(got)
+		}
+		return err == nil && left > 0, err
+	})
+}
+
+// ask sends queries to a stream and hands on at most answers messages, until take has enough.
+func ask(ctx context.Context, js jetstream.JetStream, stream string, queries [][]byte, answers int, take func(*nats.Msg) (more bool, err error)) error {
 	nc := js.Conn()
-	in := make(chan *nats.Msg, query.Batch+8)
+	in := make(chan *nats.Msg, answers+1)
 	sub, err := nc.ChanSubscribe(nats.NewInbox(), in)
 	if err != nil {
 		return fmt.Errorf("get from %s: %w", stream, err)
@@ -39,34 +71,29 @@ func get(ctx context.Context, js jetstream.JetStream, stream string, query getQu
 	defer func() { _ = sub.Unsubscribe() }()
 	states := watch(nc)
 	defer nc.RemoveStatusListener(states)
-	if err := nc.PublishRequest(apiSubject(js, "DIRECT.GET."+stream), sub.Subject, body); err != nil {
-		return fmt.Errorf("get from %s: %w", stream, err)
+	subject := apiSubject(js, "DIRECT.GET."+stream)
+	for _, query := range queries {
+		if err := nc.PublishRequest(subject, sub.Subject, query); err != nil {
+			return fmt.Errorf("get from %s: %w", stream, err)
+		}
 	}
 	timer := time.NewTimer(getTimeout)
 	defer timer.Stop()
 	for {
-		var m *nats.Msg
 		select {
-		case m = <-in:
+		case m := <-in:
+			if status := m.Header.Get("Status"); status != "" && status != "204" && status != "404" && len(m.Data) == 0 {
+				return fmt.Errorf("get from %s: status %s %.100q", stream, status, m.Header.Get("Description"))
+			}
+			if more, err := take(m); err != nil || !more {
+				return err
+			}
 		case <-states:
 			return fmt.Errorf("get from %s: %w", stream, errCut)
 		case <-ctx.Done():
 			return fmt.Errorf("get from %s: %w", stream, context.Cause(ctx))
 		case <-timer.C:
 			return fmt.Errorf("get from %s: %w", stream, nats.ErrTimeout)
-		}
-		switch status := m.Header.Get("Status"); {
-		case status == "204" || status == "404": // end of batch, nothing there
-			return nil
-		case status != "" && len(m.Data) == 0:
-			return fmt.Errorf("get from %s: status %s %.100q", stream, status, m.Header.Get("Description"))
-		}
-		got, err := directMessage(m)
-		if err != nil {
-			return fmt.Errorf("get from %s: %w", stream, err)
-		}
-		if !take(got) {
-			return nil
 		}
 	}
 }

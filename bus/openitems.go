@@ -20,6 +20,7 @@ const (
 
 	maxEventItems = 100_000  // messages of the open stream looked through for one event
 	getBytes      = 16 << 20 // of one direct get
+	fewItems      = 32
 	itemsTimeout  = 30 * time.Second
 )
 
@@ -87,6 +88,13 @@ type part struct {
 
 // fetch gets the writer's messages in the span; those of other writers in between are left out by the server.
 func (a *assembly) fetch(ctx context.Context, js jetstream.JetStream, stream, filter string, in span) error {
+	if in.last-in.first < fewItems {
+		err := getEach(ctx, js, stream, in, func(m schemas.Message) { a.take(m) })
+		if err != nil {
+			return fmt.Errorf("open items at %v: %w", in, err)
+		}
+		return nil
+	}
 	for at, seen := in.first, 0; at <= in.last && seen < maxEventItems; {
 		next, past := at, false
 		query := getQuery{Seq: at, Filter: filter, Batch: int(min(in.last-at, 999)) + 1, MaxBytes: getBytes}

@@ -78,6 +78,7 @@ type position struct {
 	item    itemAt // last stored open item
 	itemPos uint64 // position of the writer's last message in the open stream, 0 for none
 	itemMax uint64 // highest position ever seen of this writer in the open stream
+	itemEnd uint64 // where the items of the stored events end in the open stream
 	spans   map[uint64]span
 }
 
@@ -238,8 +239,10 @@ func (p *Publisher) publishEvents(ctx context.Context, group []schemas.Entry) er
 	var (
 		batch []*nats.Msg
 		seqs  []uint64
+		ends  []uint64 // where the items up to each event end
 		bytes int
 	)
+	end := p.at.itemEnd
 	flush := func() error {
 		for done := 0; done < len(batch); {
 			n := p.events.portion(len(batch) - done)
@@ -252,9 +255,10 @@ func (p *Publisher) publishEvents(ctx context.Context, group []schemas.Entry) er
 			p.batches.Add(1)
 			done += n
 			p.ackUpTo(seqs[done-1])
+			p.at.itemEnd = ends[done-1]
 			p.journal.Published(p.at.event)
 		}
-		batch, seqs, bytes = batch[:0], seqs[:0], 0
+		batch, seqs, ends, bytes = batch[:0], seqs[:0], ends[:0], 0
 		return nil
 	}
 	for i := range group {
@@ -262,24 +266,26 @@ func (p *Publisher) publishEvents(ctx context.Context, group []schemas.Entry) er
 		if e.Seq <= p.at.event {
 			continue
 		}
-		m := p.eventMessage(e)
+		m := p.eventMessage(e, end)
+		end = max(end, p.at.spans[e.Seq].last)
 		n := size(m)
 		if len(batch) == p.cfg.MaxBatch || (bytes > 0 && bytes+n > p.cfg.MaxBytes) {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-		batch, seqs, bytes = append(batch, m), append(seqs, e.Seq), bytes+n
+		batch, seqs, ends, bytes = append(batch, m), append(seqs, e.Seq), append(ends, end), bytes+n
 	}
 	return flush()
 }
 
-func (p *Publisher) eventMessage(e *schemas.Entry) *nats.Msg {
+// eventMessage makes the message of an event; end is where the items of the events before it end.
+func (p *Publisher) eventMessage(e *schemas.Entry, end uint64) *nats.Msg {
 	header := nats.Header{HeaderHash: {e.Hash.String()}, HeaderSeq: {number(e.Seq)}}
 	if s, ok := p.at.spans[e.Seq]; ok {
 		header[HeaderOpen] = []string{s.String()}
-	} else if p.at.itemMax > 0 {
-		header[headerBase] = []string{number(p.at.itemMax)}
+	} else if end > 0 {
+		header[headerBase] = []string{number(end)}
 	}
 	if trace := traceParent(e.Sealed); trace != "" {
 		header[headerTrace] = []string{trace}

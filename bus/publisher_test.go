@@ -136,11 +136,13 @@ func TestForkStopsThePublisher(t *testing.T) {
 	}
 }
 
+const outageSeeds = 6
+
 // Connections are cut and servers restarted at any moment, publishers stopped and replaced: no event and
 // no item is doubled or missing, and each event still finds its items.
 func TestPublishThroughOutages(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range uint64(outageSeeds) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			outages(t, rand.New(rand.NewPCG(seed, 1)))

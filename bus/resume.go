@@ -99,9 +99,12 @@ func (p *Publisher) resumeItems(ctx context.Context, event *jetstream.RawStreamM
 	if p.at.itemMax > end { // the server lost the end of the open stream
 		p.at.item, p.at.itemMax, fresh = itemAt{}, 0, true
 	}
+	if event != nil || fresh {
+		p.at.itemEnd = itemsEnd(event)
+	}
 	base := p.at.itemMax
 	if fresh {
-		base = itemsEnd(event)
+		base = p.at.itemEnd
 		clear(p.at.spans)
 	}
 	if last == nil {
