@@ -134,7 +134,7 @@ func runStep(ctx context.Context, f *chaintest.Fixture, step *chaintest.Step, ca
 	result, err := call(ctx, method, params)
 	if code := step.Expect.ErrorCode; code != 0 {
 		if e, ok := errors.AsType[*wire.RPCError](err); !ok || e.Code != code {
-			return fmt.Errorf("error is %v, want code %d", err, code)
+			return fmt.Errorf("error is not of code %d: %w", code, err)
 		}
 		return nil
 	}

@@ -54,14 +54,16 @@ type Receipt struct {
 	Info     jsonx.Value        // object for people; nil leaves it out
 }
 
-// Handlers may run many at once. ctx ends with the invoker's timeout or cancellation: a handler that
+// ValidatorFunc is a handler. Handlers may run many at once. ctx ends with the invoker's timeout or cancellation: a handler that
 // ignores it is answered for, and holds one of the server's slots until it returns. An error or a
 // panic is a failed invocation, which blocks unless the interceptor fails open.
-type (
-	ValidatorFunc func(ctx context.Context, call *Call) (Verdict, error)
-	MutatorFunc   func(ctx context.Context, call *Call) (Mutation, error)
-	SinkFunc      func(ctx context.Context, call *Call) (Receipt, error)
-)
+type ValidatorFunc func(ctx context.Context, call *Call) (Verdict, error)
+
+// MutatorFunc is a handler like [ValidatorFunc].
+type MutatorFunc func(ctx context.Context, call *Call) (Mutation, error)
+
+// SinkFunc is a handler like [ValidatorFunc].
+type SinkFunc func(ctx context.Context, call *Call) (Receipt, error)
 
 // Interceptor is a descriptor with its handler; see [Validator], [Mutator], [Sink].
 type Interceptor struct {

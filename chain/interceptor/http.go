@@ -117,5 +117,5 @@ func checkHeaders(h http.Header, msg *wire.Message) (version string, refusal *wi
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", wire.ContentJSON)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that left is no fault of ours
+	_, _ = w.Write(body) //nolint:gosec // JSON, by its content type; a client that left is no fault of ours
 }

@@ -2,7 +2,7 @@ package interceptor
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,7 +35,7 @@ func appendResult(dst []byte, d *Descriptor, as schemas.InterceptorType, call *C
 	}
 	if out.info != nil {
 		if !isObject(out.info) {
-			return nil, fmt.Errorf("info is not a JSON object")
+			return nil, errors.New("info is not a JSON object")
 		}
 		dst = append(append(dst, `,"info":`...), out.info...)
 	}
@@ -70,7 +70,7 @@ func appendVerdict(dst []byte, v *Verdict) ([]byte, error) {
 	}
 	for i, s := range v.Suggestions {
 		if traits, err := jsonx.Verify(s.Value, 0); err != nil || traits.Duplicates || traits.InvalidUTF8 {
-			return nil, fmt.Errorf("value of a suggestion is not JSON")
+			return nil, errors.New("value of a suggestion is not JSON")
 		}
 		dst = append(dst, separator(i, `,"suggestions":[`)...)
 		dst = appendQuoted(append(dst, `{"path":`...), s.Path)
@@ -87,7 +87,7 @@ func appendReceipt(dst []byte, r *Receipt) ([]byte, error) {
 	for i, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		number, err := jsonx.Marshal(r.Metrics[name])
 		if err != nil {
-			return nil, fmt.Errorf("metric is not a finite number")
+			return nil, errors.New("metric is not a finite number")
 		}
 		dst = append(dst, separator(i, `,"metrics":{`)...)
 		dst = append(append(appendQuoted(dst, name), ':'), number...)

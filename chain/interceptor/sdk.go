@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -72,11 +73,7 @@ func (s *Server) withExtension(c *mcp.ServerCapabilities) *mcp.ServerCapabilitie
 	if c != nil {
 		out = *c
 	}
-	extensions := out.Extensions
-	out.Extensions = make(map[string]any, len(extensions)+1)
-	for name, settings := range extensions {
-		out.Extensions[name] = settings
-	}
+	out.Extensions = maps.Clone(out.Extensions)
 	out.AddExtension(ExtensionName, map[string]any{"supportedEvents": rawJSON(s.events)})
 	return &out
 }

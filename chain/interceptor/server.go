@@ -270,7 +270,7 @@ func (s *Server) runLimited(ctx context.Context, e *entry, call *Call, limit tim
 func (s *Server) run(ctx context.Context, e *entry, call *Call) (out outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the value may hold payload: only its type is told
-			s.opts.Logger.Error("interceptor panicked",
+			s.opts.Logger.ErrorContext(ctx, "interceptor panicked",
 				slog.String("interceptor", e.Descriptor.Name), slog.String("type", fmt.Sprintf("%T", p)),
 				slog.String("stack", string(bytes.TrimSpace(debug.Stack()))))
 			err = errPanic

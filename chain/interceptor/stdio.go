@@ -74,6 +74,7 @@ func (s *session) take(ctx context.Context, raw []byte) {
 		return
 	}
 	switch msg.Kind {
+	default: // answers: we ask nothing
 	case wire.KindNotification:
 		if msg.Method == wire.MethodCancelled {
 			s.cancel(msg.Params)
@@ -146,6 +147,6 @@ func (s *session) refuse(ctx context.Context, id jsonx.Value, e *wire.RPCError) 
 
 func (s *session) send(ctx context.Context, raw []byte) {
 	if err := s.conn.Send(context.WithoutCancel(ctx), raw, nil); err != nil && ctx.Err() == nil {
-		s.server.opts.Logger.Warn("answer not sent", slog.Any("error", err))
+		s.server.opts.Logger.WarnContext(ctx, "answer not sent", slog.Any("error", err))
 	}
 }

@@ -19,47 +19,46 @@ import (
 
 	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/chain/wire"
-	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
 // stdio serves the zoo over pipes and returns our end.
-func stdio(t testing.TB, opts *interceptor.Options) *wire.LineConn {
-	t.Helper()
+func stdio(tb testing.TB, opts *interceptor.Options) *wire.LineConn {
+	tb.Helper()
 	theirIn, ourOut, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ourIn, theirOut, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	server := newZoo(t, opts)
+	server := newZoo(tb, opts)
 	done := make(chan error, 1)
 	go func() { done <- server.ServeStdio(context.Background(), theirIn, theirOut) }()
 	conn := wire.NewLineConn(ourIn, ourOut, nil)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = conn.Close()
 		if err := <-done; err != nil {
-			t.Errorf("ServeStdio: %v", err)
+			tb.Errorf("ServeStdio: %v", err)
 		}
 	})
 	return conn
 }
 
-func write(t testing.TB, conn *wire.LineConn, lines ...string) {
-	t.Helper()
+func write(tb testing.TB, conn *wire.LineConn, lines ...string) {
+	tb.Helper()
 	for _, line := range lines {
-		if err := conn.Send(t.Context(), []byte(line), nil); err != nil {
-			t.Fatal(err)
+		if err := conn.Send(tb.Context(), []byte(line), nil); err != nil {
+			tb.Fatal(err)
 		}
 	}
 }
 
-func read(t testing.TB, conn *wire.LineConn) string {
-	t.Helper()
+func read(tb testing.TB, conn *wire.LineConn) string {
+	tb.Helper()
 	line, err := conn.ReadMessage()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return string(line)
 }
@@ -214,7 +213,7 @@ func (p *rawParams) MarshalJSON() ([]byte, error) {
 		return p.raw, nil
 	}
 	meta, err := json.Marshal(p.Meta)
-	return wire.WithMember(jsonx.Value(p.raw), "_meta", meta), err
+	return wire.WithMember(p.raw, "_meta", meta), err
 }
 
 type rawResult struct {

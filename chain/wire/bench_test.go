@@ -2,7 +2,6 @@ package wire_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"strings"
@@ -50,6 +49,7 @@ func BenchmarkWithParams(b *testing.B) {
 
 // benchmarkCalls calls "echo" with 2 KB and waits for each answer.
 func benchmarkCalls(b *testing.B, conn wire.Conn) {
+	b.Helper()
 	client := wire.NewClient(conn, nil)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = client.Run(context.Background()) }()
@@ -103,7 +103,7 @@ func BenchmarkCallSDKToSDKChild(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	params := json.RawMessage(payload2KB())
+	params := payload2KB()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := mcp.CallCustomMethod[*rawParams, *rawResult](b.Context(), session, "echo", &rawParams{raw: params}); err != nil {

@@ -58,7 +58,7 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	if cfg.TermWait <= 0 {
 		cfg.TermWait = 2 * time.Second
 	}
-	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...)
+	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...) //nolint:gosec,noctx // the command is configuration; Stop ends it in order
 	cmd.Dir, cmd.Env = cfg.Dir, cfg.Env
 	cmd.SysProcAttr = childAttributes()
 	pipes, err := openPipes(cmd)
@@ -108,7 +108,7 @@ func (c *Child) Stop(ctx context.Context) error {
 		_ = c.errOut.SetReadDeadline(time.Now().Add(drainWait))
 		c.stderr.Wait()
 		if c.reading.Load() {
-			waitFor(context.Background(), c.ended, drainWait)
+			waitFor(context.WithoutCancel(ctx), c.ended, drainWait)
 		}
 		_ = c.Close()
 		if signalled {

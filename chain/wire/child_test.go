@@ -13,11 +13,11 @@ import (
 	"github.com/chaintrail/chaintrail/chain/wire"
 )
 
-func startChild(t testing.TB, mode string, change func(*wire.ChildConfig)) *wire.Child {
-	t.Helper()
+func startChild(tb testing.TB, mode string, change func(*wire.ChildConfig)) *wire.Child {
+	tb.Helper()
 	exe, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cfg := wire.ChildConfig{Command: []string{exe}, Env: append(os.Environ(), childMode+"="+mode)}
 	if change != nil {
@@ -25,7 +25,7 @@ func startChild(t testing.TB, mode string, change func(*wire.ChildConfig)) *wire
 	}
 	child, err := wire.StartChild(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return child
 }

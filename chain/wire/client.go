@@ -84,7 +84,7 @@ type answer struct {
 func NewClient(conn Conn, opts *ClientOptions) *Client {
 	c := &Client{
 		conn: conn, control: make(chan []byte, controlQueue), done: make(chan struct{}),
-		pending: map[uint64]chan answer{}, start: uint64(rand.Uint32()) << 8,
+		pending: map[uint64]chan answer{}, start: uint64(rand.Uint32()) << 8, //nolint:gosec // no secret
 	}
 	if opts != nil {
 		c.opts = *opts
@@ -122,7 +122,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	helpers.Wait()
 	if stopped {
-		return nil
+		err = nil
 	}
 	return err
 }
@@ -261,7 +261,7 @@ func (c *Client) writeControl(ctx context.Context) {
 		select {
 		case raw := <-c.control:
 			if err := c.conn.Send(ctx, raw, c.dispatch); err != nil && ctx.Err() == nil {
-				c.opts.Logger.Debug("control message not sent", slog.Any("error", err))
+				c.opts.Logger.DebugContext(ctx, "control message not sent", slog.Any("error", err))
 			}
 		case <-ctx.Done():
 			return

@@ -17,6 +17,7 @@ func (c *Client) dispatch(raw []byte) {
 		return
 	}
 	switch msg.Kind {
+	default: // Parse gave an error for it
 	case KindResponse:
 		c.resolve(msg.ID, answer{result: msg.Result})
 	case KindError:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,51 +20,51 @@ import (
 )
 
 // pipes joins two line connections by operating system pipes.
-func pipes(t testing.TB) (a, b *wire.LineConn) {
-	t.Helper()
+func pipes(tb testing.TB) (a, b *wire.LineConn) {
+	tb.Helper()
 	r1, w1, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	r2, w2, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return wire.NewLineConn(r1, w2, nil), wire.NewLineConn(r2, w1, nil)
 }
 
 // runClient runs a client on conn until the test ends.
-func runClient(t testing.TB, conn wire.Conn, opts *wire.ClientOptions) *wire.Client {
-	t.Helper()
+func runClient(tb testing.TB, conn wire.Conn, opts *wire.ClientOptions) *wire.Client {
+	tb.Helper()
 	if opts == nil {
 		opts = &wire.ClientOptions{}
 	}
-	opts.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	opts.Logger = slog.New(slog.NewTextHandler(tb.Output(), nil))
 	client := wire.NewClient(conn, opts)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = client.Run(context.Background()) }()
-	t.Cleanup(func() { _ = client.Close(); <-done })
+	tb.Cleanup(func() { _ = client.Close(); <-done })
 	return client
 }
 
 // scripted runs a client against a peer that answers by a function.
-func scripted(t testing.TB, opts *wire.ClientOptions, peer func(conn *wire.LineConn, msg wire.Message)) *wire.Client {
-	t.Helper()
-	ours, theirs := pipes(t)
+func scripted(tb testing.TB, opts *wire.ClientOptions, peer func(conn *wire.LineConn, msg wire.Message)) *wire.Client {
+	tb.Helper()
+	ours, theirs := pipes(tb)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = theirs.Receive(context.Background(), func(raw []byte) {
 			msg, err := wire.Parse(raw, wire.Limits{})
 			if err != nil {
-				t.Errorf("client sent %s: %v", raw, err)
+				tb.Errorf("client sent %s: %v", raw, err)
 				return
 			}
 			peer(theirs, msg)
 		}, nil)
 	}()
-	t.Cleanup(func() { <-done; _ = theirs.Close() })
-	return runClient(t, ours, opts)
+	tb.Cleanup(func() { <-done; _ = theirs.Close() })
+	return runClient(tb, ours, opts)
 }
 
 func send(conn *wire.LineConn, raw string) { _ = conn.Send(context.Background(), []byte(raw), nil) }
@@ -77,8 +78,8 @@ func TestClientManyCalls(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if held = append(held, msg); len(held) == calls {
-			for i := len(held) - 1; i >= 0; i-- {
-				_ = conn.Send(context.Background(), wire.NewResponse(held[i].ID, held[i].Params), nil)
+			for _, m := range slices.Backward(held) {
+				_ = conn.Send(context.Background(), wire.NewResponse(m.ID, m.Params), nil)
 			}
 		}
 	})
@@ -267,7 +268,7 @@ func exerciseSDK(t *testing.T, client *wire.Client, version string) {
 	_, err = client.Call(t.Context(), "nope", nil)
 	rpc, isRPC := errors.AsType[*wire.RPCError](err)
 	status, isStatus := errors.AsType[*wire.StatusError](err) // how the SDK refuses it over HTTP before 2026-07-28
-	if !(isRPC && rpc.Code == wire.CodeMethodNotFound) && !(isStatus && status.Status == 400) {
+	if (!isRPC || rpc.Code != wire.CodeMethodNotFound) && (!isStatus || status.Status != 400) {
 		t.Errorf("unknown method: %v, want -32601", err)
 	}
 }

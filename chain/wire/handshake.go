@@ -48,11 +48,10 @@ func (c *Client) Initialize(ctx context.Context) (*Server, error) {
 	var failures []error
 	tried := map[bool]bool{}
 	for _, version := range probe {
-		if modern := Modern(version); tried[modern] {
+		if tried[Modern(version)] {
 			continue
-		} else {
-			tried[modern] = true
 		}
+		tried[Modern(version)] = true
 		server, err := c.handshake(ctx, version)
 		if err == nil {
 			c.server.Store(server)

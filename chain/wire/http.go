@@ -271,11 +271,10 @@ func errorOf(body []byte) *RPCError {
 	if !isError(body) {
 		return nil
 	}
-	msg, err := Parse(body, Limits{})
-	if err != nil {
-		return nil
+	if msg, err := Parse(body, Limits{}); err == nil {
+		return msg.RPCError()
 	}
-	return msg.RPCError()
+	return nil
 }
 
 func isError(body []byte) bool {

@@ -175,7 +175,7 @@ func (c *LineConn) Send(ctx context.Context, raw []byte, _ func([]byte)) error {
 	if err != nil && n > 0 && ok && errors.Is(err, os.ErrDeadlineExceeded) {
 		c.rest.Go(func() { // exits when the peer read, by the write timeout, or by Close
 			_, err := c.write(c.scratch[n:], time.Now().Add(c.writeTimeout))
-			c.written(1, err)
+			_ = c.written(1, err) // whoever writes next is told
 		})
 		return fmt.Errorf("write line: %w", context.DeadlineExceeded)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/chaintrail/chaintrail/chain/wire"
 )
 
-func readEvents(t testing.TB, r io.Reader, limit int) (events []wire.Event, tooLarge int) {
-	t.Helper()
+func readEvents(tb testing.TB, r io.Reader, limit int) (events []wire.Event, tooLarge int) {
+	tb.Helper()
 	s := wire.NewSSEReader(r, limit)
 	for {
 		ev, err := s.Next()
@@ -26,7 +26,7 @@ func readEvents(t testing.TB, r io.Reader, limit int) (events []wire.Event, tooL
 			tooLarge++
 		default:
 			if !errors.Is(err, io.EOF) {
-				t.Fatalf("Next: %v", err)
+				tb.Fatalf("Next: %v", err)
 			}
 			return events, tooLarge
 		}
