@@ -1,5 +1,7 @@
 package redact
 
+import "slices"
+
 const maxLocal = 64 // RFC 5321, bytes of the part before '@'
 
 // email looks around an '@'.
@@ -124,8 +126,8 @@ func issued(d []byte) bool {
 
 func luhn(d []byte) bool {
 	sum, double := 0, false
-	for i := len(d) - 1; i >= 0; i-- {
-		v := int(d[i])
+	for _, digit := range slices.Backward(d) {
+		v := int(digit)
 		if double {
 			if v *= 2; v > 9 {
 				v -= 9

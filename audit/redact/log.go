@@ -54,23 +54,23 @@ func (h *LogHandler) attrs(attrs []slog.Attr) []slog.Attr {
 
 func (h *LogHandler) attr(a slog.Attr) slog.Attr {
 	v := a.Value.Resolve()
-	switch v.Kind() {
-	case slog.KindBool, slog.KindDuration, slog.KindTime:
+	kind := v.Kind()
+	if kind == slog.KindBool || kind == slog.KindDuration || kind == slog.KindTime {
 		return slog.Attr{Key: a.Key, Value: v}
-	case slog.KindGroup:
+	}
+	if kind == slog.KindGroup {
 		return slog.Attr{Key: a.Key, Value: slog.GroupValue(h.attrs(v.Group())...)}
 	}
 	if h.redact.names.secret([]byte(a.Key)) && !h.redact.off[KindByName] {
 		return slog.String(a.Key, markerPrefix+string(KindByName)+"]")
 	}
-	switch v.Kind() {
-	case slog.KindString:
+	if kind == slog.KindString {
 		return slog.String(a.Key, h.redact.RedactString(v.String()))
-	case slog.KindAny:
-		return slog.String(a.Key, h.redact.RedactString(anyText(v.Any())))
-	default:
-		return slog.Attr{Key: a.Key, Value: v}
 	}
+	if kind == slog.KindAny {
+		return slog.String(a.Key, h.redact.RedactString(anyText(v.Any())))
+	}
+	return slog.Attr{Key: a.Key, Value: v} // a number
 }
 
 func anyText(v any) string {

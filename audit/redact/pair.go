@@ -29,7 +29,9 @@ func (s *textScan) nameBefore(i int) (name []byte, quoted bool) {
 	}
 	if end > s.lo && isQuote(t[end-1]) {
 		quoted = true
-		for end--; end > s.lo && i-end < 16 && t[end-1] == '\\'; end-- {
+		end--
+		for end > s.lo && i-end < 16 && t[end-1] == '\\' {
+			end--
 		}
 	}
 	start := end
@@ -37,7 +39,9 @@ func (s *textScan) nameBefore(i int) (name []byte, quoted bool) {
 		start--
 	}
 	if word := t[start:end]; len(word) == 3 && hasFold(word, 0, "key") && start > s.lo && t[start-1] == ' ' {
-		for start--; start > s.lo && end-start < maxName && isWord(t[start-1]); start-- {
+		start--
+		for start > s.lo && end-start < maxName && isWord(t[start-1]) {
+			start--
 		}
 	}
 	return t[start:end], quoted

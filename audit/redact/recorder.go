@@ -173,6 +173,7 @@ func (r *Recorder) keep(item *schemas.OpenItem, v verdict) (differs bool) {
 			differs = true
 			ref.Flags = append(ref.Flags, "redacted")
 		}
+	case schemas.KeepFull:
 	}
 	if v.limit > 0 && len(item.Data) > v.limit {
 		item.Data, differs = cut(item.Data, v.limit), true
@@ -243,10 +244,7 @@ func (r *Recorder) addSnapshots(rec *schemas.Record, missing []withheld) error {
 			return err
 		}
 		rec.Items = append(rec.Items, schemas.OpenItem{
-			OpenHeader: schemas.OpenHeader{
-				Event: rec.Event.ID, Role: schemas.RoleSnapshot, Index: index, Of: m.name, Keep: schemas.KeepFull,
-			},
-			Data: data,
+			Event: rec.Event.ID, Role: schemas.RoleSnapshot, Index: index, Of: m.name, Keep: schemas.KeepFull, Data: data,
 		})
 		index++
 	}

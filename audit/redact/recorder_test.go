@@ -27,11 +27,11 @@ func (m *memory) Record(_ context.Context, rec *schemas.Record) error {
 
 var testKey = seal.Key{1, 2, 3}
 
-func newTestRecorder(t testing.TB, next Journal, policy Policy) *Recorder {
-	t.Helper()
+func newTestRecorder(tb testing.TB, next Journal, policy Policy) *Recorder {
+	tb.Helper()
 	r, err := NewRecorder(next, policy, &RecorderOptions{SnapshotKey: testKey, Tenant: "default"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }
@@ -268,8 +268,8 @@ func BenchmarkRecorder(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		rec := schemas.Record{Event: event, Items: items}
-		items[0] = schemas.OpenItem{OpenHeader: schemas.OpenHeader{Role: schemas.RoleBefore}, Data: payload}
-		items[1] = schemas.OpenItem{OpenHeader: schemas.OpenHeader{Role: schemas.RoleContext}, Data: ctx}
+		items[0] = schemas.OpenItem{Role: schemas.RoleBefore, Data: payload}
+		items[1] = schemas.OpenItem{Role: schemas.RoleContext, Data: ctx}
 		if err := r.Record(b.Context(), &rec); err != nil {
 			b.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json/jsontext"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -24,11 +25,11 @@ var (
 	pem    = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA " + "PRIVATE KEY-----"
 )
 
-func newTest(t testing.TB, cfg RedactorConfig) *Redactor {
-	t.Helper()
+func newTest(tb testing.TB, cfg RedactorConfig) *Redactor {
+	tb.Helper()
 	r, err := NewRedactor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }
@@ -190,6 +191,25 @@ func FuzzSecretInText(f *testing.F) {
 			t.Fatalf("the secret is still there: %s", got)
 		}
 	})
+}
+
+func TestRedactIsLinear(t *testing.T) {
+	t.Parallel()
+	r := newTest(t, RedactorConfig{})
+	for _, unit := range []string{
+		"eyJ-", "ghp_", "://", "a://b:", "a@", "a@b.", "@", "password=", "token: ", `"token":{`, `{"token":`, `{"properties":{"password":{"type":1,`,
+		"-----BEGIN PRIVATE KEY", "-----BEGIN ", "bearer ", "4111 ", "41", `\`, `\"`, `\u0067`, `"`, `{"`, `{"a":"`, "[redacted:", "[redacted:email]",
+		`{"name":"token","value":`, "sk-", "AKIA", "=", ":", "a=", `token:\`, `authorization:`, "xox", "--", "{", "[1,", "token=[redacted:email]x ",
+	} {
+		for _, in := range []string{strings.Repeat(unit, 1<<18/len(unit)), `["` + strings.Repeat(unit, 1<<18/len(unit)) + `"]`} {
+			begin := time.Now()
+			r.Redact([]byte(in))
+			// 256 KiB take a few milliseconds; what is not linear takes many seconds.
+			if took := time.Since(begin); took > 3*time.Second {
+				t.Errorf("%q over and over took %v", unit, took)
+			}
+		}
+	}
 }
 
 func cleanPayload() []byte {

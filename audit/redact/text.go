@@ -26,15 +26,16 @@ type textScan struct {
 	t      []byte
 	lo     int // end of the last hit; nothing before it is looked at again
 	hits   []hit
+	noJWT  int // no JWT begins before this index
 	resume int // after a URL's user part: where to go on; 0 means none
 	limit  int
 }
 
 // scan returns the hits in t, in order and without overlap, appended to hits.
 func (s *textScan) scan(t []byte, hits []hit) []hit {
-	s.t, s.lo, s.hits, s.resume, s.limit = t, 0, hits, 0, len(t)
+	s.t, s.lo, s.noJWT, s.hits, s.resume, s.limit = t, 0, 0, hits, 0, len(t)
 	for i := 0; ; {
-		i = s.advance(i)
+		s.advance(i)
 		if s.resume == 0 {
 			break
 		}
@@ -50,7 +51,7 @@ func (s *textScan) scan(t []byte, hits []hit) []hit {
 }
 
 // advance goes from i to the limit, or beyond it when a finding reaches further.
-func (s *textScan) advance(i int) int {
+func (s *textScan) advance(i int) {
 	t := s.t
 	for i < s.limit {
 		c := t[i]
@@ -84,7 +85,6 @@ func (s *textScan) advance(i int) int {
 		}
 		i = max(next, i+1)
 	}
-	return i
 }
 
 // add records a hit and returns where to go on. A hit that would cut into the password of a URL

@@ -58,11 +58,11 @@ func (s *textScan) dash(i int) int {
 func (s *textScan) pem(i int) int {
 	t := s.t
 	label := i + len("-----BEGIN ")
-	close := bytes.Index(t[label:min(len(t), label+64)], []byte("-----"))
-	if close < 0 || !bytes.Contains(t[label:label+close], []byte("PRIVATE KEY")) {
+	dashes := bytes.Index(t[label:min(len(t), label+64)], []byte("-----"))
+	if dashes < 0 || !bytes.Contains(t[label:label+dashes], []byte("PRIVATE KEY")) {
 		return 0
 	}
-	body := label + close + len("-----")
+	body := label + dashes + len("-----")
 	end := bytes.Index(t[body:], []byte("-----END "))
 	if end < 0 {
 		return s.add(hit{start: i, end: len(t), kind: KindPEM})
@@ -77,15 +77,20 @@ func (s *textScan) pem(i int) int {
 // jwt looks at the J of "eyJ", the base64 of `{"`.
 func (s *textScan) jwt(i int) int {
 	t, start := s.t, i-2
-	if !has(t, start, "eyJ") || !bounded(t, s.lo, start) {
+	if start < s.noJWT || !has(t, start, "eyJ") || !bounded(t, s.lo, start) {
 		return 0
 	}
 	header := run(t, i+1, isWord)
-	if header-start < 10 || header >= len(t) || t[header] != '.' {
+	if header >= len(t) || t[header] != '.' {
+		s.noJWT = header // as good as every other beginning in this run
+		return 0
+	}
+	if header-start < 10 {
 		return 0
 	}
 	end := run(t, header+1, func(c byte) bool { return isWord(c) || c == '.' })
 	if end-header < 8 {
+		s.noJWT = header
 		return 0
 	}
 	return s.add(hit{start: start, end: end, kind: KindJWT})
@@ -97,7 +102,7 @@ func (s *textScan) capital(i int) int {
 	if has(t, i-1, "AIza") {
 		return s.token(i-1, i+3, 30, KindGoogle)
 	}
-	if !has(t, i-2, "AKIA") && !has(t, i-2, "ASIA") && !has(t, i-2, "AKIA") {
+	if !has(t, i-2, "AKIA") && !has(t, i-2, "ASIA") {
 		return 0
 	}
 	if !bounded(t, s.lo, i-2) {
@@ -139,7 +144,7 @@ func secretish(v []byte) bool {
 		return true
 	}
 	for i, c := range v {
-		if !isAlpha(c) && !((c == '.' || c == '-') && i == len(v)-1) {
+		if !isAlpha(c) && (c != '.' && c != '-' || i < len(v)-1) {
 			return true
 		}
 	}
