@@ -18,19 +18,20 @@ var (
 
 // Causes of a decision, the closed set of this package (schemas.Decision.Cause).
 const (
-	causeMalformed    = "malformed"     // the message could not be understood
-	causeReusedID     = "reused_id"     // a request with the id is open
-	causeOverloaded   = "overloaded"    // a bound of the gateway was reached
-	causeStopping     = "stopping"      // the gateway takes no new work
-	causeBatch        = "batch"         // batches do not exist in this protocol version
-	causeBackendLost  = "backend_lost"  // connection refused, broken, child died
-	causeNoAnswer     = "no_answer"     // the response stream ended without the answer
-	causeHTTPStatus   = "http_status"   // the backend refused the HTTP request
-	causeClientGone   = "client_gone"   // the caller left; the answer was not delivered
-	causeAuditFull    = "audit_full"    // never recorded: it is what the caller is told
-	causeAuditFailed  = "audit_failed"  // likewise
-	causeUnauthorized = "unauthorized"  // Options.Identify refused
-	causeTooLarge     = "too_large"     // over Options.MaxMessage
-	causeUnroutable   = "unroutable"    // a shared server's request that belongs to no session
-	causeSessionEnded = "session_ended" // the session was closed while the exchange was open
+	causeMalformed      = "malformed"       // the message could not be understood
+	causeReusedID       = "reused_id"       // a request with the id is open
+	causeOverloaded     = "overloaded"      // a bound of the gateway was reached
+	causeStopping       = "stopping"        // the gateway takes no new work
+	causeBatch          = "batch"           // batches do not exist in this protocol version
+	causeBackendLost    = "backend_lost"    // connection refused, broken, child died
+	causeNoAnswer       = "no_answer"       // the response stream ended without the answer
+	causeHTTPStatus     = "http_status"     // the backend refused the HTTP request
+	causeClientGone     = "client_gone"     // the caller left; the answer was not delivered
+	causeAuditFull      = "audit_full"      // never recorded: it is what the caller is told
+	causeAuditFailed    = "audit_failed"    // likewise
+	causeUnauthorized   = "unauthorized"    // Options.Identify refused
+	causeTooLarge       = "too_large"       // over Options.MaxMessage
+	causeUnroutable     = "unroutable"      // a shared server's request that belongs to no session
+	causeUnknownSession = "unknown_session" // no session of that id, or an id is missing
+	causeSessionEnded   = "session_ended"   // the session was closed while the exchange was open
 )

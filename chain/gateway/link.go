@@ -55,8 +55,8 @@ func (k *link) spawn(room chan struct{}, do func()) {
 	})
 }
 
-// fromClient takes one message of the client; reply takes the answer if it is a request. One
-// goroutine at a time.
+// fromClient takes one message of the client; reply takes the answer if it is a request. Messages
+// keep their order if one goroutine at a time calls it.
 func (k *link) fromClient(ctx context.Context, raw []byte, reply func([]byte)) {
 	msg, err := wire.Parse(raw, k.lane.limits(false))
 	if err != nil {

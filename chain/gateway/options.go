@@ -21,7 +21,9 @@ const (
 	DefaultMaxOpen     = 10_000
 	DefaultMaxSessions = 10_000
 	DefaultMaxPending  = 4_096
+	DefaultMaxChildren = 256
 	DefaultStopGrace   = 5 * time.Second
+	DefaultSessionIdle = 30 * time.Minute
 )
 
 // Plan is the interceptors in force at one moment; satisfied by *chain.Plan.
@@ -76,6 +78,8 @@ type Options struct {
 	MaxOpen     int               // exchanges at a time, all backends together
 	MaxSessions int               // sessions that are remembered, for each backend
 	MaxPending  int               // open exchanges of one session and direction
+	MaxChildren int               // children of a stdio backend that is not shared: one for each HTTP session
+	SessionIdle time.Duration     // HTTP sessions at stdio servers end when unused for so long
 	StopGrace   time.Duration     // for a stdio child, before it is killed
 	Transport   http.RoundTripper // nil: a tuned http.Transport, owned by the gateway
 }
@@ -91,6 +95,8 @@ func (o *Options) withDefaults() Options {
 	out.MaxOpen = orDefault(out.MaxOpen, DefaultMaxOpen)
 	out.MaxSessions = orDefault(out.MaxSessions, DefaultMaxSessions)
 	out.MaxPending = orDefault(out.MaxPending, DefaultMaxPending)
+	out.MaxChildren = orDefault(out.MaxChildren, DefaultMaxChildren)
+	out.SessionIdle = orDefault(out.SessionIdle, DefaultSessionIdle)
 	out.StopGrace = orDefault(out.StopGrace, DefaultStopGrace)
 	return out
 }

@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/chaintrail/chaintrail/chain/wire"
+)
+
+// hubSession is one client's session at a stdio server.
+type hubSession struct {
+	hub     *hub
+	id      string // empty: for one request only
+	link    *link
+	port    *httpPort
+	closing chan error // takes the reason to end
+	touched chan struct{}
+	done    chan struct{} // closed when everything of the session has ended
+}
+
+// close asks the session to end; a reason means that its server was lost.
+func (s *hubSession) close(reason error) {
+	select {
+	case s.closing <- reason:
+	default: // it is ending
+	}
+}
+
+func (s *hubSession) run(ctx context.Context, end func(), stop func(context.Context)) {
+	defer close(s.done)
+	defer end()
+	k := s.link
+	work := context.WithoutCancel(ctx)
+	var receiving sync.WaitGroup
+	receiving.Go(func() { // exits when the server's stream ends, at the latest by stop
+		err := k.server.Receive(work, func(raw []byte) { k.fromServer(work, raw) }, func(err error) {
+			k.lane.log.WarnContext(work, "message of the server skipped", slog.Any("error", err))
+		})
+		s.close(errors.Join(errServerEnded, err))
+	})
+	lost := s.wait(ctx)
+	if s.id != "" {
+		s.hub.forget(s.id)
+	}
+	if lost != nil {
+		k.end(work, lost)
+	}
+	s.port.shut()
+	stop(work)
+	receiving.Wait()
+	k.end(work, lost)
+}
+
+var errServerEnded = errors.New("the server ended")
+
+// wait returns when the session is to end.
+func (s *hubSession) wait(ctx context.Context) error {
+	limit := s.hub.lane.opts.SessionIdle
+	idle := time.NewTimer(limit)
+	defer idle.Stop()
+	last := time.Now()
+	for {
+		select {
+		case reason := <-s.closing:
+			return reason
+		case <-ctx.Done():
+			return nil
+		case <-s.touched:
+			last = time.Now()
+		case <-idle.C:
+			if s.port.busy() {
+				last = time.Now()
+			}
+			if time.Since(last) >= limit {
+				s.link.lane.log.InfoContext(ctx, "idle session ended", slog.Duration("idle", limit))
+				return nil
+			}
+			idle.Reset(max(limit-time.Since(last), idleCheck(limit)))
+		}
+	}
+}
+
+func (s *hubSession) touch() {
+	select {
+	case s.touched <- struct{}{}:
+	default:
+	}
+}
+
+// post takes the body of one POST and answers it: with JSON when nothing but answers comes, else
+// with a stream.
+func (s *hubSession) post(ctx context.Context, v *visit, raw []byte) {
+	ctx = context.WithoutCancel(ctx) // what was begun goes on when the client leaves
+	s.touch()
+	msg, err := wire.Parse(raw, s.link.lane.limits(false))
+	waits := msg.Kind == wire.KindRequest || errors.Is(err, wire.ErrBatch)
+	if !waits {
+		s.link.take(ctx, msg, nil)
+		v.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	p := s.port.open(&msg)
+	defer s.port.leave(p)
+	if err != nil {
+		s.link.fromClient(ctx, raw, p.final)
+	} else {
+		s.link.take(ctx, msg, p.final)
+	}
+	if !p.serve(v, s.done) && s.id == "" {
+		// From 2026-07-28 on a client that closes the response stream cancels its request.
+		s.link.abandon(ctx)
+	}
+}
+
+// serveStream serves the GET stream: what the server sends unasked.
+func (s *hubSession) serveStream(v *visit) {
+	s.touch()
+	if !s.port.claimStream() {
+		http.Error(v.w, "a stream of this session is open", http.StatusConflict)
+		return
+	}
+	defer s.port.releaseStream()
+	ctx, end := s.hub.life.begin(v.r.Context(), false)
+	if end == nil {
+		http.Error(v.w, "gateway is stopping", http.StatusServiceUnavailable)
+		return
+	}
+	defer end()
+	startStream(v.w)
+	out := wire.NewSSEWriter(v.w)
+	for {
+		raw, wake, open := s.port.next()
+		switch {
+		case raw != nil:
+			if err := out.Write(wire.Event{Data: raw}); err != nil {
+				s.port.putBack(raw)
+				return
+			}
+			continue
+		case !open:
+			return
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func startStream(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", wire.ContentSSE)
+	h.Set("Cache-Control", "no-cache, no-transform")
+	w.WriteHeader(http.StatusOK)
+	_ = http.NewResponseController(w).Flush() // the first write tells whether the client is there
+}
+
+// abandon cancels every open request of the client and tells the server.
+func (k *link) abandon(ctx context.Context) {
+	for _, x := range k.session.all() {
+		if x.reverse {
+			continue
+		}
+		wasForwarded, _ := x.interrupt(ctx, errClientGone)
+		if wasForwarded {
+			params := append([]byte(`{"requestId":`), x.msg.ID...)
+			k.send(ctx, wire.NewNotification(methodCancelled, append(params, '}')))
+		}
+	}
+}
