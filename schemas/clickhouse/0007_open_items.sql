@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS open_items
     user_agent       String,
     protocol_version LowCardinality(String),
     reason           String,
-    data             String CODEC(ZSTD(3)),
+    data             String CODEC(ZSTD(1)),
     INDEX by_exchange exchange_id TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_principal principal TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_session session_id TYPE bloom_filter(0.01) GRANULARITY 1,

@@ -31,6 +31,7 @@ type block struct {
 	table     string
 	columns   []column
 	positions []uint64 // of the message that each row comes from
+	hint      int      // rows expected; sizes each column once
 }
 
 func (b *block) rows() int { return len(b.positions) }
@@ -38,7 +39,7 @@ func (b *block) rows() int { return len(b.positions) }
 // text, number, … make a column and add it to a block.
 
 func col[T any](b *block, name string) *values[T] {
-	c := &values[T]{name: name}
+	c := &values[T]{name: name, v: make([]T, 0, b.hint)}
 	b.columns = append(b.columns, c)
 	return c
 }

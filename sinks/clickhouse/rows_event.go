@@ -17,8 +17,23 @@ type eventBlocks struct {
 	plans         planRows
 }
 
-func newEventBlocks(stream string) *eventBlocks {
+// newEventBlocks makes empty blocks with room for a batch.
+func newEventBlocks(stream string, entries []sinks.Entry) *eventBlocks {
 	b := &eventBlocks{stream: stream}
+	for i := range entries {
+		switch event := entries[i].Event; event.Kind {
+		case schemas.KindOutcome:
+			b.exchanges.hint++
+			fallthrough
+		case schemas.KindRequest:
+			b.interceptions.hint++
+			fallthrough
+		case schemas.KindInvocation:
+			b.invocations.hint += len(event.Invocations)
+		default:
+		}
+	}
+	b.events.hint = len(entries)
 	b.events.init()
 	b.interceptions.init("interceptions")
 	b.interceptions.kind = col[string](&b.interceptions.block, "kind")

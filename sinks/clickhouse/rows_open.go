@@ -13,8 +13,15 @@ type openBlocks struct {
 	bodies itemRows
 }
 
-func newOpenBlocks(stream string) *openBlocks {
+func newOpenBlocks(stream string, entries []sinks.Entry) *openBlocks {
 	b := &openBlocks{stream: stream}
+	for i := range entries {
+		if isBody(entries[i].Item.Role) {
+			b.bodies.hint++
+		} else {
+			b.items.hint++
+		}
+	}
 	b.items.init("open_items")
 	b.items.initTyped()
 	b.items.initData()
@@ -28,13 +35,16 @@ func (b *openBlocks) all() []*block { return []*block{&b.bodies.block, &b.items.
 func (b *openBlocks) add(e *sinks.Entry) {
 	h := e.Item
 	o := &origin{stream: b.stream, entry: e, tenant: h.Tenant, time: h.Time, event: h.Event, exchange: h.Exchange}
-	switch h.Role {
-	case schemas.RoleBefore, schemas.RoleAfter, schemas.RoleStep:
+	if isBody(h.Role) {
 		b.bodies.add(o)
-	default:
-		b.items.add(o)
-		b.items.addTyped(e)
+		return
 	}
+	b.items.add(o)
+	b.items.addTyped(e)
+}
+
+func isBody(role schemas.Role) bool {
+	return role == schemas.RoleBefore || role == schemas.RoleAfter || role == schemas.RoleStep
 }
 
 // itemRows is the table of bodies, and the columns that open_items shares with it.

@@ -180,7 +180,7 @@ func (s *sink) Store(ctx context.Context, batch sinks.Batch) error {
 // blocks makes the rows of a batch.
 func (s *sink) blocks(ctx context.Context, entries []sinks.Entry) ([]*block, error) {
 	if s.config.Content == ContentOpen {
-		b := newOpenBlocks(s.stream)
+		b := newOpenBlocks(s.stream, entries)
 		for i := range entries {
 			b.add(&entries[i])
 		}
@@ -194,7 +194,7 @@ func (s *sink) blocks(ctx context.Context, entries []sinks.Entry) ([]*block, err
 	if err != nil {
 		return nil, err
 	}
-	b := newEventBlocks(s.stream)
+	b := newEventBlocks(s.stream, entries)
 	for i := range entries {
 		b.add(&entries[i], known)
 	}
