@@ -39,7 +39,6 @@ type LineConn struct {
 	writing chan struct{} // holds a token while someone writes; covers broken and scratch
 	broken  error         // set when a line was written in part
 	scratch []byte
-	rest    sync.WaitGroup // finishes lines that were written in part
 	closed  atomic.Bool
 	once    sync.Once
 
@@ -164,31 +163,54 @@ func (c *LineConn) Send(ctx context.Context, raw []byte, _ func([]byte)) error {
 		<-c.writing
 		return ErrClosed
 	}
-	c.scratch = append(c.scratch[:0], raw...)
-	oneLine(c.scratch)
-	c.scratch = append(c.scratch, '\n')
+	line := c.frame(raw)
 	until, ok := ctx.Deadline()
 	if limit := time.Now().Add(c.writeTimeout); !ok || limit.Before(until) {
 		until, ok = limit, false
 	}
-	n, err := c.write(c.scratch, until)
+	n, err := c.write(line, until)
 	if err != nil && n > 0 && ok && errors.Is(err, os.ErrDeadlineExceeded) {
-		c.rest.Go(func() { // exits when the peer read, by the write timeout, or by Close
-			_, err := c.write(c.scratch[n:], time.Now().Add(c.writeTimeout))
+		left := line.after(n)
+		go func() { // exits when the peer read, by the write timeout, or by Close, which waits for its token
+			_, err := c.write(left, time.Now().Add(c.writeTimeout))
 			_ = c.written(1, err) // whoever writes next is told
-		})
+		}()
 		return fmt.Errorf("write line: %w", context.DeadlineExceeded)
 	}
 	return c.written(n, err)
 }
 
-func (c *LineConn) write(line []byte, until time.Time) (int, error) {
+// line is a message and its end, which for a small message stand in one buffer.
+type line struct{ text, end []byte }
+
+// after returns a copy of what is left behind n bytes: the text is the caller's.
+func (l line) after(n int) line {
+	return line{text: append(bytes.Clone(l.text[min(n, len(l.text)):]), l.end[max(0, n-len(l.text)):]...)}
+}
+
+// frame makes the line of a message. A large one is not copied if it is one line as it is.
+func (c *LineConn) frame(raw []byte) line {
+	if len(raw) > lineBuffer && bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return line{text: raw, end: []byte{'\n'}}
+	}
+	c.scratch = append(c.scratch[:0], raw...)
+	oneLine(c.scratch)
+	c.scratch = append(c.scratch, '\n')
+	return line{text: c.scratch}
+}
+
+func (c *LineConn) write(l line, until time.Time) (int, error) {
 	if c.deadline != nil {
 		if err := c.deadline.SetWriteDeadline(until); err != nil {
 			c.deadline = nil // not pollable: a write then blocks until the peer reads or closes
 		}
 	}
-	return c.out.Write(line)
+	n, err := c.out.Write(l.text)
+	if err != nil || len(l.end) == 0 {
+		return n, err
+	}
+	m, err := c.out.Write(l.end)
+	return n + m, err
 }
 
 // written ends a Send: it notes whether the connection can go on, and lets the next one write.
@@ -220,7 +242,7 @@ func (c *LineConn) CloseWrite() error {
 func (c *LineConn) Close() error {
 	c.closed.Store(true)
 	err := c.CloseWrite()
-	c.rest.Wait()
+	c.waitWriter()
 	if c.closeIn != nil {
 		err = errors.Join(err, c.closeIn.Close())
 	}
@@ -228,6 +250,18 @@ func (c *LineConn) Close() error {
 		return nil
 	}
 	return err
+}
+
+// waitWriter waits until nobody writes any more. Where closing does not end a write (a standard output
+// that cannot be polled) that may be never: then only for drainWait.
+func (c *LineConn) waitWriter() {
+	timer := time.NewTimer(drainWait)
+	defer timer.Stop()
+	select {
+	case c.writing <- struct{}{}:
+		<-c.writing
+	case <-timer.C:
+	}
 }
 
 // oneLine replaces line ends in place.

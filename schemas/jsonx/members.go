@@ -25,7 +25,7 @@ func Members(v Value) iter.Seq[Member] {
 		}
 		for i = skipSpace(v, i+1); i < len(v) && v[i] == '"'; i = skipSpace(v, i+1) {
 			start := i
-			i, _ = stringEnd(v, i)
+			i = skipString(v, i)
 			name := v[start:i]
 			if i = skipSpace(v, i); i >= len(v) || v[i] != ':' {
 				return
@@ -103,14 +103,13 @@ func valueEnd(v []byte, i int) int {
 	}
 	switch v[i] {
 	case '"':
-		end, _ := stringEnd(v, i)
-		return end
+		return skipString(v, i)
 	case '{', '[':
 		depth := 0
 		for i < len(v) {
 			switch v[i] {
 			case '"':
-				i, _ = stringEnd(v, i)
+				i = skipString(v, i)
 				continue
 			case '{', '[':
 				depth++
@@ -127,6 +126,26 @@ func valueEnd(v []byte, i int) int {
 		i++
 	}
 	return i
+}
+
+// skipString returns the offset behind the string that opens at start, or the end of the text. A quote
+// is escaped when an odd number of backslashes stands before it.
+func skipString(v []byte, start int) int {
+	for i := start + 1; i < len(v); {
+		q := bytes.IndexByte(v[i:], '"')
+		if q < 0 {
+			break
+		}
+		i += q + 1
+		slashes := 0
+		for at := i - 2; at > start && v[at] == '\\'; at-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i
+		}
+	}
+	return len(v)
 }
 
 func skipSpace(v []byte, i int) int {
