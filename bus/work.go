@@ -49,11 +49,14 @@ type Job struct {
 	reply string
 }
 
-const maxWorkName = 200 // bytes, encoded; the server's limit is 255
+const (
+	workPrefix  = "chaintrail-work-"
+	maxWorkName = 200 // bytes, encoded; the server's limit is 255
+)
 
 // NewWork describes the work; the durable consumer is made by the first Next. Call Close at the end.
 func NewWork(js jetstream.JetStream, cfg WorkConfig, log *slog.Logger) (*Work, error) {
-	name := "chaintrail-work-" + EncodeToken(cfg.Name)
+	name := workPrefix + EncodeToken(cfg.Name)
 	switch {
 	case cfg.Name == "":
 		return nil, errors.New("deferred work: the interceptor's name is missing")

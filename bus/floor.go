@@ -1,0 +1,64 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/chaintrail/chaintrail/schemas"
+)
+
+// WorkFloor returns the position up to which every deferred consumer of a shard has acknowledged all its
+// events, math.MaxUint64 when there is none; a [Floor] has to respect it.
+func WorkFloor(ctx context.Context, js jetstream.JetStream, shard int) (uint64, error) {
+	stream, err := js.Stream(ctx, EventStream(shard)) // before the consumers: what comes later is not counted as done
+	if err != nil {
+		return 0, fmt.Errorf("floor of deferred work: %w", err)
+	}
+	floor, last := uint64(math.MaxUint64), stream.CachedInfo().State.LastSeq
+	list := stream.ListConsumers(ctx)
+	for info := range list.Info() {
+		if !strings.HasPrefix(info.Name, workPrefix) {
+			continue
+		}
+		done := info.AckFloor.Stream
+		if info.NumPending == 0 && info.NumAckPending == 0 {
+			done = last // the rest is not for this consumer
+		}
+		floor = min(floor, done)
+	}
+	if err := list.Err(); err != nil {
+		return 0, fmt.Errorf("floor of deferred work: %w", err)
+	}
+	return floor, nil
+}
+
+// OpenFloor translates a floor of the event stream into one of the open stream: the items of the events
+// after position event stay. It looks at the next thousand events; that an event waits much longer than
+// that behind its items is covered by [TrimConfig.KeepFor].
+func OpenFloor(ctx context.Context, js jetstream.JetStream, shard int, event uint64) (uint64, error) {
+	stream, err := js.Stream(ctx, OpenStream(shard))
+	if err != nil {
+		return 0, fmt.Errorf("floor of open items: %w", err)
+	}
+	floor := stream.CachedInfo().State.LastSeq
+	if event == math.MaxUint64 {
+		return floor, nil
+	}
+	query := getQuery{Seq: event + 1, Batch: 1000, MaxBytes: getBytes}
+	err = get(ctx, js, EventStream(shard), query, func(m schemas.Message) bool {
+		if s, err := parseSpan(first(m.Header, HeaderOpen)); err == nil {
+			floor = min(floor, s.first-1)
+		} else if n, err := headerNumber(m.Header, headerBase); err == nil {
+			floor = min(floor, n)
+		}
+		return true
+	})
+	if err != nil {
+		return 0, fmt.Errorf("floor of open items: %w", err)
+	}
+	return floor, nil
+}
