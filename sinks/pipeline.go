@@ -179,4 +179,3 @@ func (p *Pipeline) put(ctx context.Context, letter Letter) error {
 		slog.String("reason", letter.Reason))
 	return nil
 }
-
