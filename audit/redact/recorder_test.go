@@ -140,6 +140,10 @@ func TestRecorderSnapshots(t *testing.T) {
 	if len(rec.Items) != 4 {
 		t.Fatalf("%d items, want three and one snapshot", len(rec.Items))
 	}
+	before := rec.Items[0]
+	if before.Ref.Commitment != seal.Commit(seal.DomainTrue, before.Salt, []byte(payload)) {
+		t.Error("the second try committed to the kept form instead of the true value")
+	}
 	snapshot := rec.Items[3]
 	if snapshot.Of != "payload.before" || snapshot.Event != rec.Event.ID {
 		t.Errorf("snapshot header: %+v", snapshot.OpenHeader)
