@@ -113,3 +113,25 @@ func BenchmarkCallSDKToSDKChild(b *testing.B) {
 	b.StopTimer()
 	_ = session.Close()
 }
+
+// The bytes of an operation show how often 12 MB are copied on both sides together.
+func BenchmarkCall12MB(b *testing.B) {
+	ours, theirs := pipes(b)
+	done := make(chan struct{})
+	go func() { defer close(done); serveEcho(theirs) }()
+	client := wire.NewClient(ours, nil)
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = client.Run(context.Background()) }()
+	params := jsonx.Value(`{"text":"` + strings.Repeat("x", 12<<20) + `"}`)
+	b.SetBytes(int64(len(params)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := client.Call(b.Context(), "echo", params); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = client.Close()
+	<-ended
+	<-done
+	_ = theirs.Close()
+}

@@ -41,8 +41,9 @@ type ClientOptions struct {
 	Probe         []string    // generations to try, by their protocol version; nil means initialize, then discover
 	Limits        Limits      // of messages that come in
 	MaxInFlight   int         // 0 means DefaultMaxInFlight
-	// Notification takes the server's notifications, in order, on the reading goroutine: it must not
-	// block nor call back into the client. nil drops them.
+	// Notification takes the server's notifications, in order on a line connection; over HTTP each
+	// stream has its own order, and calls may overlap. It must not block nor call back into the
+	// client. nil drops them.
 	Notification func(method string, params jsonx.Value)
 	Logger       *slog.Logger // nil means slog.Default
 }

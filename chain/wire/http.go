@@ -44,19 +44,19 @@ type HTTPClient struct {
 	closed chan struct{}  // closed by Close, after closing was set
 	done   sync.WaitGroup // exchanges under way
 	once   sync.Once
+	ready  chan struct{} // has a token when a session began that nobody listens to yet
 
 	mu      sync.Mutex // covers the rest
 	closing bool
 	flights map[*flight]struct{}
 	session string
-	version string        // "" before the handshake
-	ready   chan struct{} // closed when notifications/initialized went out
+	version string // "" before the handshake
 }
 
 // NewHTTPClient talks to the MCP endpoint at url.
 func NewHTTPClient(url string, opts *HTTPOptions) *HTTPClient {
 	c := &HTTPClient{
-		url: url, closed: make(chan struct{}), ready: make(chan struct{}), flights: map[*flight]struct{}{},
+		url: url, closed: make(chan struct{}), ready: make(chan struct{}, 1), flights: map[*flight]struct{}{},
 	}
 	if opts != nil {
 		c.opts = *opts
@@ -208,7 +208,7 @@ func (c *HTTPClient) answer(
 	resp *http.Response, content string, msg outgoing, session string, deliver func([]byte),
 ) error {
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.opts.MaxMessage)+1))
+	body, err := readBody(resp, c.opts.MaxMessage)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read answer: %w", err)
@@ -227,6 +227,16 @@ func (c *HTTPClient) answer(
 		return fmt.Errorf("%w: HTTP status %d, content type %.64q", ErrNoAnswer, resp.StatusCode, content)
 	}
 	return statusError(resp)
+}
+
+// readBody reads at most limit+1 bytes, in one piece where the length is known.
+func readBody(resp *http.Response, limit int) ([]byte, error) {
+	var body bytes.Buffer
+	if n := resp.ContentLength; n > 0 && n <= int64(limit) {
+		body.Grow(int(n) + bytes.MinRead)
+	}
+	_, err := body.ReadFrom(io.LimitReader(resp.Body, int64(limit)+1))
+	return body.Bytes(), err
 }
 
 // deliverBody delivers a JSON answer. An error answer without our id belongs to our request: nothing
@@ -301,12 +311,9 @@ func (c *HTTPClient) state() (session, version string) {
 }
 
 func (c *HTTPClient) markReady() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	select {
-	case <-c.ready:
+	case c.ready <- struct{}{}:
 	default:
-		close(c.ready)
 	}
 }
 

@@ -121,26 +121,33 @@ func (c *HTTPClient) openStream(ctx context.Context, lastID string) (*http.Respo
 }
 
 // Receive keeps the session's GET stream open if HTTPOptions.Listen asks for it, and delivers what
-// it carries; answers to requests come through Send. It returns when the client is closed or ctx is
-// done, or with [ErrSessionLost].
+// it carries; answers to requests come through Send. When the session is lost it waits for the next
+// one: the next call says that there is need of it. It returns when the client is closed or ctx is
+// done.
 func (c *HTTPClient) Receive(ctx context.Context, deliver func([]byte), skipped func(error)) error {
 	if !c.opts.Listen {
 		return c.waitClosed(ctx)
 	}
-	select {
-	case <-c.ready:
-	case <-ctx.Done():
-		return nil
-	case <-c.closed:
-		return nil
-	}
 	ctx, f, err := c.begin(ctx)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // it is closed: the orderly end
 	}
 	defer c.finish(f)
+	for {
+		select {
+		case <-c.ready:
+			c.listen(ctx, deliver, skipped)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// listen returns when the session is lost, the server has no GET stream, or ctx is done.
+func (c *HTTPClient) listen(ctx context.Context, deliver func([]byte), skipped func(error)) {
 	lastID := ""
-	err = retry.Do(ctx, retry.Policy{Max: 10 * time.Second}, func(ctx context.Context) error {
+	// The error only says which of the three it was.
+	_ = retry.Do(ctx, retry.Policy{Max: 10 * time.Second}, func(ctx context.Context) error {
 		resp, err := c.openStream(ctx, lastID)
 		if err != nil {
 			return err
@@ -160,13 +167,6 @@ func (c *HTTPClient) Receive(ctx context.Context, deliver func([]byte), skipped 
 			}
 		}
 	})
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case errors.Is(err, ErrSessionLost):
-		return err
-	}
-	return c.waitClosed(ctx) // the server has no GET stream: POST answers are all there is
 }
 
 func (c *HTTPClient) waitClosed(ctx context.Context) error {

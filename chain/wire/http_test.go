@@ -249,40 +249,57 @@ func TestHTTPClientResumes(t *testing.T) {
 	}
 }
 
+// The GET stream is resumed after its last event, and opened again for the session after a lost one.
 func TestHTTPClientListens(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 4)
-	gets := 0
+	var gets, sessions atomic.Int32
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		msg, _ := wire.Parse(body, wire.Limits{})
-		switch {
-		case r.Method == http.MethodGet && gets == 0:
-			gets++
-			w.Header().Set("Content-Type", "text/event-stream")
+		if r.Method != http.MethodGet {
+			if msg.Method == "initialize" {
+				sessions.Add(1)
+				initializeAnswer(w, string(msg.ID))
+			} else {
+				w.WriteHeader(http.StatusAccepted)
+			}
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		switch n := gets.Add(1); n {
+		case 1:
 			_, _ = io.WriteString(w, "id: 4\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"one\"}\n\n")
-		case r.Method == http.MethodGet:
-			w.Header().Set("Content-Type", "text/event-stream")
+		case 2:
 			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"after %s\"}\n\n", r.Header.Get("Last-Event-Id"))
+		case 3:
+			w.Header().Set("Content-Type", "text/plain")
+			w.WriteHeader(http.StatusNotFound)
+			got <- "lost"
+		default:
+			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"session %d after %s\"}\n\n", sessions.Load(), r.Header.Get("Last-Event-Id"))
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		case msg.Method == "initialize":
-			initializeAnswer(w, string(msg.ID))
-		default:
-			w.WriteHeader(http.StatusAccepted)
 		}
 	}))
-	defer ts.Close()
+	t.Cleanup(ts.Close)
 	client := runClient(t, wire.NewHTTPClient(ts.URL, &wire.HTTPOptions{Listen: true}), &wire.ClientOptions{
 		Notification: func(method string, _ jsonx.Value) { got <- method },
 	})
 	if _, err := client.Initialize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := <-got, <-got; a != "one" || b != "after 4" {
-		t.Errorf("notifications are %q, %q", a, b)
+	for _, want := range []string{"one", "after 4", "lost"} {
+		if s := <-got; s != want {
+			t.Errorf("notification is %q, want %q", s, want)
+		}
 	}
-	_ = client.Close()
+	if _, err := client.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, want := <-got, "session 2 after "; s != want {
+		t.Errorf("notification is %q, want %q", s, want)
+	}
 }
 
 func TestHTTPClientCancel(t *testing.T) {

@@ -100,16 +100,22 @@ func (c *LineConn) readLine() ([]byte, error) {
 	if err == nil && len(chunk)-1 <= c.maxMessage {
 		return bytes.Clone(chunk), nil
 	}
-	line := append(make([]byte, 0, min(2*lineBuffer, len(chunk)+c.maxMessage)), chunk...)
-	for errors.Is(err, bufio.ErrBufferFull) && len(line) <= c.maxMessage {
+	// Pieces are joined once at the end: growing one slice would copy a long line many times.
+	pieces, size := [][]byte{bytes.Clone(chunk)}, len(chunk)
+	for errors.Is(err, bufio.ErrBufferFull) && size <= c.maxMessage+len("\r\n") {
 		chunk, err = c.in.ReadSlice('\n')
-		line = append(line, chunk...)
+		pieces, size = append(pieces, bytes.Clone(chunk)), size+len(chunk)
+	}
+	tooLong := errors.Is(err, bufio.ErrBufferFull)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = c.in.ReadSlice('\n')
+	}
+	var line []byte
+	if !tooLong {
+		line = bytes.Join(pieces, nil)
 	}
 	switch {
-	case len(bytes.TrimRight(line, "\r\n")) > c.maxMessage:
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = c.in.ReadSlice('\n')
-		}
+	case tooLong || len(bytes.TrimRight(line, "\r\n")) > c.maxMessage:
 		return nil, fmt.Errorf("%w: line exceeds %d bytes and was skipped", ErrTooLarge, c.maxMessage)
 	case errors.Is(err, io.EOF) && len(bytes.Trim(line, " \t\r\n")) > 0:
 		return line, nil // a last line without its end; the next read says EOF

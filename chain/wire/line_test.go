@@ -52,6 +52,28 @@ func TestLineConnReads(t *testing.T) {
 	}
 }
 
+// The end of a line may fall anywhere on the reader's buffer.
+func TestLineConnBufferBoundaries(t *testing.T) {
+	t.Parallel()
+	const buffer = 64 << 10
+	for limit := buffer - 3; limit <= buffer+3; limit++ {
+		for _, end := range []string{"\n", "\r\n"} {
+			in := strings.Repeat("x", limit) + end + strings.Repeat("y", limit+1) + end + "z" + end
+			conn := wire.NewLineConn(strings.NewReader(in), nopCloser{io.Discard}, &wire.LineOptions{MaxMessage: limit})
+			first, err := conn.ReadMessage()
+			if err != nil || len(first) != limit {
+				t.Errorf("limit %d, end %q: line of %d bytes, %v", limit, end, len(first), err)
+			}
+			if _, err := conn.ReadMessage(); !errors.Is(err, wire.ErrTooLarge) {
+				t.Errorf("limit %d, end %q: %v, want ErrTooLarge", limit, end, err)
+			}
+			if last, err := conn.ReadMessage(); string(last) != "z" {
+				t.Errorf("limit %d, end %q: last line is %.10q, %v", limit, end, last, err)
+			}
+		}
+	}
+}
+
 func TestLineConnWritesOneLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
