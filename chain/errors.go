@@ -15,9 +15,8 @@ var ErrConfig = errors.New("interceptor configuration")
 // ErrDiscovery is returned when an interceptor server cannot be listed; the text names the server and the reason.
 var ErrDiscovery = errors.New("interceptor discovery")
 
-var (
-	errInvalidJSON = errors.New("not valid JSON, or a name appears twice")
-	errInvalidUTF8 = errors.New("not valid UTF-8")
-	errWrongType   = errors.New("wrong type")
-	errMalformed   = errors.New("malformed result")
-)
+// ErrList is returned when an answer to interceptors/list is not one; the text says where.
+var ErrList = errors.New("malformed interceptor list")
+
+// ErrResult is returned when an answer to interceptor/invoke is not a result of that call; the text says why.
+var ErrResult = errors.New("malformed result")

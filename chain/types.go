@@ -43,7 +43,7 @@ type Result struct {
 	Denial      *Denial
 	Invocations []schemas.Invocation       // by plan order; deferred ones included, with Input set
 	Details     []schemas.InvocationDetail // what they said; Order joins with Invocations
-	Steps       []Step                     // payloads between mutators, where a deferred invocation needs one
+	Steps       []Step                     // payloads between mutators that an invocation's Input or Output names
 	PlanDigest  seal.Hash
 	Errors      int
 	Warnings    int
@@ -51,7 +51,8 @@ type Result struct {
 	Duration    time.Duration
 }
 
-// Step is the payload after the mutator with order Index; it becomes the open item payload.step.Index.
+// Step is the payload after the mutator with order Index; it becomes the open item payload.step.Index. On a denied
+// run the last payload that a stage had is a step too, because nothing went on as payload.after.
 type Step struct {
 	Index   int
 	Payload jsonx.Value
@@ -59,8 +60,8 @@ type Step struct {
 
 // Denial says who ended a run and why.
 type Denial struct {
-	Interceptor string
-	Type        string // "validation", "mutation" or "timeout"
+	Interceptor string // empty with StatusCancelled
+	Type        string // "validation", "mutation" or "timeout"; empty with StatusCancelled
 	Phase       schemas.Phase
 	Code        int    // JSON-RPC code for the caller: -32602, -32603 or -32000 (SEP-2624 errors)
 	Message     string // short text for the caller

@@ -1,0 +1,176 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chaintrail/chaintrail/internal/retry"
+	"github.com/chaintrail/chaintrail/schemas"
+)
+
+// Defaults of a [Set].
+const (
+	DefaultRefresh   = 30 * time.Second
+	DefaultListLimit = 20 * time.Second
+)
+
+// SetOptions are what a [Set] is made of.
+type SetOptions struct {
+	Config
+	Hosts     []HostSpec
+	Refresh   time.Duration // how often servers are listed again; 0 means DefaultRefresh
+	ListLimit time.Duration // of one connection and listing; 0 means DefaultListLimit
+	Retry     retry.Policy  // of reconnecting; Notify is not used
+	Logger    *slog.Logger  // nil: discard
+	// OnPlan is called, one call at a time, with each plan before it comes into force. An error keeps the plan that is
+	// in force, and at start fails Start: what is not recorded must not decide. The next listing tries again. It may
+	// be nil.
+	OnPlan func(ctx context.Context, plan *Plan) error
+}
+
+// Set keeps interceptor servers connected and the plan in step with what they list.
+//
+// Failure behaviour: a server that cannot be listed at start blocks the start. Later, the interceptors of a lost server
+// stay in the plan and their invocations fail at once, so that each blocks or passes by its failOpen; the server is
+// connected again with growing pauses. A listing that cannot be put in force leaves the plan as it is.
+type Set struct {
+	opts  SetOptions
+	log   *slog.Logger
+	hosts []*host
+	plan  atomic.Pointer[Plan]
+
+	mu       sync.Mutex // covers the rest, and is held while OnPlan runs
+	listings []listed   // by host
+}
+
+// NewSet checks the configuration. Nothing is connected until Start.
+func NewSet(opts SetOptions) (*Set, error) {
+	if err := opts.Config.validate(); err != nil {
+		return nil, err
+	}
+	if opts.Refresh <= 0 {
+		opts.Refresh = DefaultRefresh
+	}
+	if opts.ListLimit <= 0 {
+		opts.ListLimit = DefaultListLimit
+	}
+	s := &Set{opts: opts, log: opts.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	names := map[string]bool{}
+	for i := range opts.Hosts {
+		spec := &s.opts.Hosts[i]
+		if err := spec.validate(); err != nil {
+			return nil, err
+		}
+		if names[spec.Ref.Host] {
+			return nil, fmt.Errorf("%w: two interceptor servers are named %q", ErrConfig, spec.Ref.Host)
+		}
+		names[spec.Ref.Host] = true
+		h := &host{
+			spec: spec, limit: opts.ListLimit, policy: opts.Retry, doubt: make(chan struct{}, 1),
+			log: s.log.With(slog.String("host", spec.Ref.Host)),
+		}
+		s.hosts = append(s.hosts, h)
+		s.listings = append(s.listings, listed{config: &spec.HostConfig, caller: h})
+	}
+	return s, nil
+}
+
+// Start connects and lists every server and puts the first plan in force. When it fails, nothing stays connected; the
+// error names each server and the reason. It is called once, before Run.
+func (s *Set) Start(ctx context.Context) error {
+	failures := make([]error, len(s.hosts))
+	var all sync.WaitGroup
+	for i, h := range s.hosts {
+		all.Go(func() { // exits within the limit of a listing
+			s.listings[i].entries, s.listings[i].notes, failures[i] = h.open(ctx)
+		})
+	}
+	all.Wait()
+	err := errors.Join(failures...)
+	if err == nil {
+		s.mu.Lock()
+		err = s.rebuild(ctx)
+		s.mu.Unlock()
+	}
+	if err != nil {
+		s.close()
+	}
+	return err
+}
+
+// Run keeps servers and plan up to date until ctx is done, then closes the connections. Messages that still run then
+// fail; drain them first.
+func (s *Set) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, h := range s.hosts {
+		all.Go(func() { // exits with ctx
+			h.keep(ctx, s.opts.Refresh, func(h *host, entries []schemas.PlanEntry, notes []schemas.PlanNote) {
+				s.update(ctx, h, entries, notes)
+			})
+		})
+	}
+	<-ctx.Done()
+	all.Wait()
+	s.close()
+	return nil
+}
+
+// Current returns the plan in force; nil before Start.
+func (s *Set) Current() *Plan { return s.plan.Load() }
+
+func (s *Set) close() {
+	var all sync.WaitGroup
+	for _, h := range s.hosts {
+		all.Go(h.lose) // a child process may take its time to end
+	}
+	all.Wait()
+}
+
+// update takes over what a server lists.
+func (s *Set) update(ctx context.Context, h *host, entries []schemas.PlanEntry, notes []schemas.PlanNote) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.hosts {
+		if s.hosts[i] != h {
+			continue
+		}
+		before := s.listings[i]
+		s.listings[i].entries, s.listings[i].notes = entries, notes
+		if err := s.rebuild(ctx); err != nil {
+			s.listings[i] = before
+			h.log.Error("the listed interceptors are not put in force; the plan stays", slog.Any("error", err))
+		}
+	}
+}
+
+// rebuild puts a plan in force if it differs from the one that is.
+func (s *Set) rebuild(ctx context.Context) error {
+	next, err := newPlan(s.opts.Config, s.listings)
+	if err != nil {
+		return err
+	}
+	if next.same(s.plan.Load()) {
+		return nil
+	}
+	for _, note := range next.record.Ignored {
+		s.log.Warn("interceptor is not in force",
+			slog.String("host", note.Host), slog.String("interceptor", note.Name), slog.String("reason", note.Reason))
+	}
+	if s.opts.OnPlan != nil {
+		if err := s.opts.OnPlan(ctx, next); err != nil {
+			return fmt.Errorf("record plan: %w", err)
+		}
+	}
+	s.plan.Store(next)
+	s.log.Info("plan in force",
+		slog.String("digest", next.record.Digest.String()), slog.Int("interceptors", len(next.members)))
+	return nil
+}
