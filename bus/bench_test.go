@@ -3,7 +3,6 @@ package bus_test
 import (
 	"strconv"
 	"testing"
-
 	"uuid"
 
 	"github.com/chaintrail/chaintrail/bus"

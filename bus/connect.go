@@ -70,15 +70,17 @@ func Connect(cfg Config, log *slog.Logger) (*nats.Conn, error) {
 		nats.ReconnectWait(cfg.ReconnectWait), nats.ReconnectJitter(cfg.ReconnectWait/2, cfg.ReconnectWait/2),
 		nats.ReconnectBufSize(-1), nats.Timeout(5 * time.Second),
 		nats.PingInterval(20 * time.Second), nats.MaxPingsOutstanding(2),
-		nats.ConnectHandler(func(nc *nats.Conn) { logState(log, nc, "nats connected") }),
-		nats.ReconnectHandler(func(nc *nats.Conn) { logState(log, nc, "nats connected again") }),
+		nats.ConnectHandler(func(nc *nats.Conn) { log.Info("nats connected", serverAttr(nc)) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("nats connected again", serverAttr(nc)) }),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			if nc.IsClosed() {
 				return
 			}
-			log.Warn("nats disconnected", "error", err)
+			log.Warn("nats disconnected", slog.Any("error", err))
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("nats reported an error", "error", err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Warn("nats reported an error", slog.Any("error", err))
+		}),
 	}
 	if cfg.InProcess != nil {
 		options = append(options, nats.InProcessServer(cfg.InProcess))
@@ -121,8 +123,8 @@ func (c Config) secure() ([]nats.Option, error) {
 	return options, nil
 }
 
-func logState(log *slog.Logger, nc *nats.Conn, message string) {
-	log.Info(message, "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
+func serverAttr(nc *nats.Conn) slog.Attr {
+	return slog.Group("server", slog.String("name", nc.ConnectedServerName()), slog.String("version", nc.ConnectedServerVersion()))
 }
 
 // WaitReady waits until the server is reached, is new enough and has JetStream. It ends early only with

@@ -97,6 +97,7 @@ func TestCursorsCountThroughOutages(t *testing.T) {
 }
 
 func addOne(t *testing.T, c *bus.Cursors) error {
+	t.Helper()
 	value, rev, err := c.Get(t.Context(), "count")
 	if err != nil {
 		return err

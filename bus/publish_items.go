@@ -26,7 +26,7 @@ func (p *Publisher) publishItems(ctx context.Context, group []schemas.Entry) err
 				return err
 			}
 			p.placed(at[done:done+n], last)
-			p.items.Add(uint64(n))
+			p.items.Add(count(n))
 			p.batches.Add(1)
 			done += n
 		}
@@ -67,7 +67,7 @@ func (p *Publisher) publishItems(ctx context.Context, group []schemas.Entry) err
 func (p *Publisher) placed(at []itemAt, last uint64) {
 	for i, place := range at {
 		s := p.at.spans[place.seq]
-		s.add(last - uint64(len(at)-1-i))
+		s.add(last - count(len(at)-1-i))
 		p.at.spans[place.seq] = s
 	}
 	p.at.item, p.at.itemPos, p.at.itemMax = at[len(at)-1], last, max(p.at.itemMax, last)
@@ -90,5 +90,8 @@ func (p *Publisher) itemMessage(item *schemas.EntryItem, place itemAt, part, par
 		Header: nats.Header{HeaderItem: {string(text)}, HeaderSeq: {number(place.seq)}, HeaderPart: {number(place.part)}},
 	}, nil
 }
+
+// count converts a number of things, which is never negative.
+func count(n int) uint64 { return uint64(max(n, 0)) }
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -20,10 +20,10 @@ import (
 
 // Journal is what a publisher publishes.
 type Journal interface {
-	// Read returns the entries after number after, in order, at most max and about maxBytes, as many
+	// Read returns the entries after number after, in order, at most most entries and about maxBytes, as many
 	// as are there at once; it waits until there is at least one. io.EOF means that the journal is
 	// finished: nothing will ever follow.
-	Read(ctx context.Context, after uint64, max, maxBytes int) ([]schemas.Entry, error)
+	Read(ctx context.Context, after uint64, most, maxBytes int) ([]schemas.Entry, error)
 	// Published tells that all entries up to seq are stored in the stream.
 	Published(seq uint64)
 }
@@ -116,7 +116,7 @@ func NewPublisher(js jetstream.JetStream, journal Journal, cfg PublisherConfig, 
 	if cfg.MaxPause <= 0 {
 		cfg.MaxPause = time.Second
 	}
-	p := &Publisher{cfg: cfg, journal: journal, log: log.With("writer", cfg.Writer.String(), "shard", cfg.Shard)}
+	p := &Publisher{cfg: cfg, journal: journal, log: log.With(slog.String("writer", cfg.Writer.String()), slog.Int("shard", cfg.Shard))}
 	p.events = &lane{
 		js: js, stream: EventStream(cfg.Shard), timeout: cfg.Timeout,
 		filter: writerSubject(eventPrefix, cfg.Shard, cfg.Tenant, cfg.Writer) + ">",
@@ -172,7 +172,8 @@ func (p *Publisher) run(ctx context.Context) error {
 			continue
 		}
 		if group[0].Seq > p.at.event+1 {
-			p.log.Error("the journal has lost events that are not in the stream", "after", p.at.event, "next", group[0].Seq)
+			p.log.ErrorContext(ctx, "the journal has lost events that are not in the stream",
+				slog.Uint64("after", p.at.event), slog.Uint64("next", group[0].Seq))
 		}
 		if p.groups++; p.cfg.Sabotage == sabotageAckEarly {
 			p.journal.Published(group[len(group)-1].Seq)
@@ -200,7 +201,7 @@ func (p *Publisher) persist(ctx context.Context, op func(context.Context) error)
 			p.tries.Add(1)
 			if now := time.Now(); now.Sub(warned) > 10*time.Second { // at most one line in that time, per outage
 				warned = now
-				p.log.Warn("publishing waits", "error", err, "tries", tries, "acked", p.at.event)
+				p.log.WarnContext(ctx, "publishing waits", slog.Any("error", err), slog.Int("tries", tries), slog.Uint64("acked", p.at.event))
 			}
 		},
 	}
@@ -251,7 +252,7 @@ func (p *Publisher) publishEvents(ctx context.Context, group []schemas.Entry) er
 				return err
 			}
 			p.at.eventAt = position
-			p.sent.Add(uint64(n))
+			p.sent.Add(count(n))
 			p.batches.Add(1)
 			done += n
 			p.ackUpTo(seqs[done-1])

@@ -151,6 +151,7 @@ func TestPublishThroughOutages(t *testing.T) {
 }
 
 func outages(t *testing.T, r *rand.Rand) {
+	t.Helper()
 	server := bustest.Start(t, nil)
 	js := server.Shard(nil)
 	writer := uuid.NewV7()

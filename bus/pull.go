@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -187,7 +188,7 @@ func parseDelivery(reply string) (delivery, error) {
 			return delivery{}, fmt.Errorf("%w: reply subject %.200q", ErrHeader, reply)
 		}
 	}
-	return delivery{tries: n[0], position: n[1], ordinal: n[2], published: time.Unix(0, int64(n[3])).UTC(), pending: n[4]}, nil
+	return delivery{tries: n[0], position: n[1], ordinal: n[2], published: time.Unix(0, int64(min(n[3], math.MaxInt64))).UTC(), pending: n[4]}, nil
 }
 
 // waitLog says at most once in ten seconds that something waits.
@@ -196,9 +197,9 @@ type waitLog struct {
 	said time.Time
 }
 
-func (w *waitLog) warn(message string, err error) {
+func (w *waitLog) warn(ctx context.Context, err error) {
 	if now := time.Now(); now.Sub(w.said) > 10*time.Second {
 		w.said = now
-		w.log.Warn(message, "error", err)
+		w.log.WarnContext(ctx, "reading waits", slog.Any("error", err))
 	}
 }

@@ -38,7 +38,7 @@ type Reader struct {
 
 // NewReader reads a stream; see [EventStream] and [OpenStream] for the names. Call Close at the end.
 func NewReader(js jetstream.JetStream, stream string, options *ReaderOptions, log *slog.Logger) *Reader {
-	r := &Reader{js: js, stream: stream, wait: waitLog{log: log.With("stream", stream)}}
+	r := &Reader{js: js, stream: stream, wait: waitLog{log: log.With(slog.String("stream", stream))}}
 	if options != nil {
 		r.options = *options
 	}
@@ -57,7 +57,7 @@ func (r *Reader) Read(ctx context.Context, after uint64, maxMessages, maxBytes i
 	maxMessages, maxBytes = max(maxMessages, 1), max(maxBytes, 1)
 	var out []schemas.Message
 	policy := retry.Policy{Initial: 5 * time.Millisecond, Max: time.Second, Notify: func(err error, _ int, _ time.Duration) {
-		r.wait.warn("reading waits", err)
+		r.wait.warn(ctx, err)
 	}}
 	err := retry.Do(ctx, policy, func(ctx context.Context) error {
 		if r.pull == nil || r.after != after {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,7 +35,8 @@ func (p *Publisher) resume(ctx context.Context, group []schemas.Entry) error {
 	}
 	p.at.known, p.at.asked = true, true
 	if p.at.event < before {
-		p.log.Error("the stream has lost acknowledged events: publishing them again", "acked", before, "found", p.at.event)
+		p.log.ErrorContext(ctx, "the stream has lost acknowledged events: publishing them again",
+			slog.Uint64("acked", before), slog.Uint64("found", p.at.event))
 		if group != nil {
 			return retry.Permanent(errReread)
 		}
@@ -162,7 +164,7 @@ func (p *Publisher) findItems(ctx context.Context, base, last uint64) error {
 	for base < last {
 		msgs, err := r.Read(ctx, base, 5000, 4<<20)
 		if err != nil {
-			return fmt.Errorf("find open items: %v", err) // whatever class it has: ask again
+			return errors.New("find open items: " + err.Error()) // of no class: ask again
 		}
 		for _, m := range msgs {
 			base = m.Position

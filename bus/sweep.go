@@ -68,7 +68,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	for {
 		for _, shard := range s.shards {
 			if _, err := s.Sweep(ctx, shard); err != nil && !isGone(ctx, err) {
-				s.log.Warn("sweeping waits", "shard", shard, "error", err)
+				s.log.WarnContext(ctx, "sweeping waits", slog.Int("shard", shard), slog.Any("error", err))
 			}
 		}
 		if !retry.Sleep(ctx, min(time.Minute, s.keep)) {

@@ -76,7 +76,7 @@ func (t *Trimmer) Run(ctx context.Context) error {
 	for {
 		for _, stream := range t.cfg.Streams {
 			if _, _, err := t.Trim(ctx, stream); err != nil && !isGone(ctx, err) {
-				t.log.Warn("trimming waits", "stream", stream, "error", err)
+				t.log.WarnContext(ctx, "trimming waits", slog.String("stream", stream), slog.Any("error", err))
 			}
 		}
 		if !retry.Sleep(ctx, t.cfg.Every) {
@@ -117,7 +117,7 @@ func (t *Trimmer) Trim(ctx context.Context, name string) (first, last uint64, er
 		return 0, 0, fmt.Errorf("trim %s: %w", name, err)
 	}
 	t.trimmed.Add(last - state.FirstSeq + 1)
-	t.log.Info("stream trimmed", "stream", name, "first", state.FirstSeq, "last", last)
+	t.log.InfoContext(ctx, "stream trimmed", slog.String("stream", name), slog.Uint64("first", state.FirstSeq), slog.Uint64("last", last))
 	return state.FirstSeq, last, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strconv"
 	"time"
 
@@ -81,14 +82,14 @@ func NewWork(js jetstream.JetStream, cfg WorkConfig, log *slog.Logger) (*Work, e
 	stream := EventStream(cfg.Shard)
 	return &Work{
 		js: js, cfg: cfg, stream: stream, name: name,
-		wait: waitLog{log: log.With("interceptor", cfg.Name, "stream", stream)},
+		wait: waitLog{log: log.With(slog.String("interceptor", cfg.Name), slog.String("stream", stream))},
 	}, nil
 }
 
 // Next waits for a job. It ends with ctx only; while NATS is away it repeats.
 func (w *Work) Next(ctx context.Context) (job Job, err error) {
 	policy := retry.Policy{Initial: 5 * time.Millisecond, Max: time.Second, Notify: func(err error, _ int, _ time.Duration) {
-		w.wait.warn("deferred work waits", err)
+		w.wait.warn(ctx, err)
 	}}
 	err = retry.Do(ctx, policy, func(ctx context.Context) error {
 		if w.pull == nil {
@@ -101,7 +102,7 @@ func (w *Work) Next(ctx context.Context) (job Job, err error) {
 				Message: schemas.Message{
 					Position: d.position, Subject: m.Subject, Header: m.Header, Data: m.Data, Published: d.published,
 				},
-				Deliveries: int(d.tries), nc: w.js.Conn(), reply: m.Reply,
+				Deliveries: int(min(d.tries, math.MaxInt32)), nc: w.js.Conn(), reply: m.Reply,
 			}
 			return false, nil
 		})

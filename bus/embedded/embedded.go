@@ -164,7 +164,7 @@ func token(path string) (string, error) {
 	case info.Mode().Perm()&0o077 != 0:
 		return "", fmt.Errorf("nats.embedded.token_file: %s can be read by others (mode %v): chmod 600", path, info.Mode().Perm())
 	}
-	b, err := os.ReadFile(path)
+	b, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return "", fmt.Errorf("nats.embedded.token_file: %w", err)
 	}
@@ -228,6 +228,6 @@ func (l logger) Fatalf(format string, v ...any) {
 
 func (l logger) say(level slog.Level, format string, v []any) {
 	if l.log.Enabled(context.Background(), level) {
-		l.log.Log(context.Background(), level, "nats server says", "text", fmt.Sprintf(format, v...))
+		l.log.LogAttrs(context.Background(), level, "nats server says", slog.String("text", fmt.Sprintf(format, v...)))
 	}
 }
