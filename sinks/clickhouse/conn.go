@@ -1,12 +1,12 @@
 package clickhouse
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/proto"
 )
 
 // MinVersion is the oldest server that is accepted: 24.8, the oldest long-term release on which insert deduplication
@@ -43,12 +43,15 @@ func Open(dsn string) (driver.Conn, error) {
 }
 
 // CheckVersion returns [ErrTooOld], with both versions, when the server cannot be used.
-func CheckVersion(_ context.Context, conn driver.Conn) error {
+func CheckVersion(conn driver.Conn) error {
 	server, err := conn.ServerVersion()
 	if err != nil {
 		return fmt.Errorf("ask ClickHouse for its version: %w", err)
 	}
-	v := server.Version
+	return accepted(server.Version)
+}
+
+func accepted(v proto.Version) error {
 	if v.Major < minMajor || v.Major == minMajor && v.Minor < minMinor {
 		return fmt.Errorf("%w: it has version %d.%d.%d, needed is %s or newer", ErrTooOld, v.Major, v.Minor, v.Patch, MinVersion)
 	}

@@ -31,7 +31,7 @@ func Migrate(ctx context.Context, conn driver.Conn, opts *MigrateOptions) ([]App
 	if opts == nil {
 		opts = &MigrateOptions{}
 	}
-	if err := CheckVersion(ctx, conn); err != nil {
+	if err := CheckVersion(conn); err != nil {
 		return nil, err
 	}
 	all, err := shipped.Migrations()
