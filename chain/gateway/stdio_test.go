@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 )
 
@@ -18,6 +19,14 @@ type lines struct {
 	in   *io.PipeWriter
 	out  *io.PipeReader
 	done chan error // result of ServeStdio
+	conn *wire.LineConn
+}
+
+func (l *lines) lineReader() *wire.LineConn {
+	if l.conn == nil {
+		l.conn = wire.NewLineConn(l.out, l.in, nil)
+	}
+	return l.conn
 }
 
 func serveLines(t *testing.T, opts Options) *lines {
