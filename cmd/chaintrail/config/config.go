@@ -103,6 +103,7 @@ type PolicyRule struct {
 	Tool    []string `yaml:"tool"`
 	Phase   []string `yaml:"phase"`
 	Outcome []string `yaml:"outcome"`
+	Role    []string `yaml:"role"` // payload.before, payload.after, context, detail, …
 	Keep    string   `yaml:"keep"` // none | digest | redacted | full
 	Cap     Bytes    `yaml:"cap"`  // kept copies are cut here; 0: not
 }

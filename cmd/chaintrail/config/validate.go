@@ -13,6 +13,9 @@ type fault struct{ key, text string }
 
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
+// pathRE is for names that become a path of the HTTP front.
+var pathRE = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$`)
+
 type checker struct{ faults []fault }
 
 func (c *checker) add(key, format string, args ...any) {
@@ -97,7 +100,9 @@ func (c *checker) backends(backends []Backend) {
 	seen := map[string]int{}
 	for i, b := range backends {
 		key := fmt.Sprintf("backends[%d]", i)
-		c.name(key+".name", b.Name)
+		if !pathRE.MatchString(b.Name) {
+			c.add(key+".name", "%q is not a path: use 1 to 64 of a-z, 0-9 and dashes, with no dash at either end", b.Name)
+		}
 		c.endpoint(key, b.URL, b.Command)
 		if first, ok := seen[b.Name]; ok {
 			c.add(key+".name", "%q is the name of backends[%d] too; names are paths, so each is used once", b.Name, first)

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// runtimeInfo tells other commands of this data directory where a running process listens. It holds
+// secrets, so its file has mode 0600.
+type runtimeInfo struct {
+	PID       int    `json:"pid"`
+	Version   string `json:"version"`
+	Gateway   string `json:"gateway,omitzero"`    // base URL of the HTTP front
+	BusURL    string `json:"bus_url,omitzero"`    // nats://127.0.0.1:port
+	BusToken  string `json:"bus_token,omitzero"`  //
+	EngineDSN string `json:"engine_dsn,omitzero"` // with its token
+}
+
+func runtimePath(cfg config.Config, role string) string {
+	return cfg.Dir("run", role+".json")
+}
+
+// publishRuntime writes the file of a role ("up", "bus", "engine") and returns its removal.
+func publishRuntime(cfg config.Config, role string, info runtimeInfo) (func(), error) {
+	info.PID, info.Version = os.Getpid(), version
+	if err := os.MkdirAll(cfg.Dir("run"), 0o700); err != nil {
+		return nil, fmt.Errorf("make runtime directory: %w", err)
+	}
+	data, err := jsonx.Marshal(info)
+	if err != nil {
+		return nil, err
+	}
+	path := runtimePath(cfg, role)
+	if err := renameio.WriteFile(path, data, 0o600); err != nil {
+		return nil, fmt.Errorf("write runtime file: %w", err)
+	}
+	return func() { _ = os.Remove(path) }, nil
+}
+
+// findRuntime returns the file of the first role whose process still lives; nil when there is none.
+func findRuntime(cfg config.Config, roles ...string) (*runtimeInfo, error) {
+	for _, role := range roles {
+		path := runtimePath(cfg, role)
+		data, err := os.ReadFile(path) //nolint:gosec // G304: a path of our own data directory
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var info runtimeInfo
+		if err := jsonx.UnmarshalStrict(data, &info); err != nil {
+			return nil, fmt.Errorf("%s is damaged (%w): stop chaintrail, remove it, start again", path, err)
+		}
+		if err := syscall.Kill(info.PID, 0); err == nil {
+			return &info, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // no running process is not an error
+}

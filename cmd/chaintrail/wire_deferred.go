@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/chaintrail/chaintrail/audit/redact"
+	"github.com/chaintrail/chaintrail/bus"
+	"github.com/chaintrail/chaintrail/chain/deferred"
+	"github.com/chaintrail/chaintrail/internal/lifecycle"
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// runDeferred runs the sinks and audit-mode interceptors that this process can reach.
+func (n *node) runDeferred(ctx context.Context) error {
+	manager := deferred.NewManager(deferred.ManagerOptions{
+		Plans: newPlanSource(n.bus.js, n.log),
+		Sources: func(_ context.Context, entry schemas.PlanEntry) (deferred.Source, error) {
+			work, err := bus.NewWork(n.bus.js, bus.WorkConfig{Name: entry.Host + "/" + entry.Name, Shard: shard}, n.log)
+			if err != nil {
+				return nil, err
+			}
+			return &workSource{work: work, js: n.bus.js, log: n.log}, nil
+		},
+		Connect:  n.connectDeferred,
+		Recorder: n.recorder,
+		Open:     func(item schemas.EntryItem) ([]byte, error) { return redact.OpenSnapshot(n.keys.snapshot, item) },
+		Worker:   deferred.WorkerOptions{Log: n.log},
+	})
+	return n.group.Start(ctx, lifecycle.Background("deferred work", manager.Run))
+}
+
+// workSource makes jobs of what the bus hands out.
+type workSource struct {
+	work *bus.Work
+	js   jetstream.JetStream
+	log  *slog.Logger
+}
+
+// Next implements deferred.Source. What cannot be read as an event is nobody's work: the store
+// dead-letters it.
+func (s *workSource) Next(ctx context.Context) (deferred.Job, error) {
+	for {
+		in, err := s.work.Next(ctx)
+		if err != nil {
+			return deferred.Job{}, err
+		}
+		job, err := newJob(s.js, in.Message)
+		if err == nil {
+			job.Ack, job.Nak, job.InProgress = in.Ack, in.Nak, in.InProgress
+			return job, nil
+		}
+		s.log.ErrorContext(ctx, "a message is no event", slog.Uint64("position", in.Message.Position), slog.Any("error", err))
+		if err := in.Ack(ctx); err != nil {
+			s.log.WarnContext(ctx, "a message that is no event could not be acknowledged", slog.Any("error", err))
+		}
+	}
+}
+
+// Close implements io.Closer.
+func (s *workSource) Close() error {
+	s.work.Close()
+	return nil
+}
+
+func newJob(js jetstream.JetStream, m schemas.Message) (deferred.Job, error) {
+	var job deferred.Job
+	if err := jsonx.Unmarshal(m.Data, &job.Event); err != nil {
+		return job, err
+	}
+	hash, err := bus.Hash(m.Header)
+	if err != nil {
+		return job, err
+	}
+	job.Hash = hash
+	job.Items = func(ctx context.Context) ([]schemas.EntryItem, error) { return bus.OpenItems(ctx, js, m) }
+	return job, nil
+}

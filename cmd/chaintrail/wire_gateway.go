@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/chaintrail/chaintrail/bus/outbox"
+	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/gateway"
+	"github.com/chaintrail/chaintrail/internal/lifecycle"
+)
+
+// openGateway makes the gateway over the recorder and the plans in force.
+func (n *node) openGateway() (*gateway.Gateway, error) {
+	opts := gateway.Options{
+		Recorder: n.recorder, Logger: n.log, Key: n.keys.pseudonym, Tenant: n.cfg.Tenant, Gateway: n.cfg.Gateway.Name,
+		AuditFull:  func(err error) bool { return errors.Is(err, outbox.ErrFull) },
+		MaxMessage: int64(n.cfg.Gateway.MaxBody), MaxDepth: n.cfg.Gateway.MaxDepth,
+	}
+	for _, origin := range n.cfg.Gateway.AllowOrigins {
+		if u, err := url.Parse(origin); err == nil && u.Hostname() != "" {
+			origin = u.Hostname()
+		}
+		opts.AllowedHosts = append(opts.AllowedHosts, origin)
+	}
+	if header := n.cfg.Gateway.PrincipalFrom; header != "" {
+		opts.Identify = identifyBy(header)
+	}
+	for _, b := range n.cfg.Backends {
+		opts.Backends = append(opts.Backends, gateway.Backend{
+			Name: b.Name, URL: b.URL, Headers: b.Headers, Command: b.Command, Env: b.Env, Dir: b.Dir, Shared: b.Shared,
+			Plan: n.planOf(b.Name),
+		})
+	}
+	return gateway.New(opts)
+}
+
+// identifyBy trusts a header that the authenticating proxy in front sets.
+func identifyBy(header string) func(*http.Request) (gateway.Caller, error) {
+	return func(r *http.Request) (gateway.Caller, error) {
+		values := r.Header.Values(header)
+		switch {
+		case len(values) == 0 || values[0] == "":
+			return gateway.Caller{Principal: chain.Principal{Type: "anonymous"}}, nil
+		case len(values) > 1:
+			return gateway.Caller{}, fmt.Errorf("header %s stands there %d times", header, len(values))
+		}
+		return gateway.Caller{Principal: chain.Principal{Type: "user", ID: values[0]}, VerifiedBy: "header:" + header}, nil
+	}
+}
+
+// serveGateway serves every backend over HTTP and sets n.gatewayURL.
+func (n *node) serveGateway(ctx context.Context) error {
+	gw, err := n.openGateway()
+	if err != nil {
+		return usage(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", n.cfg.Gateway.Listen)
+	if err != nil {
+		return errors.Join(withHint(fmt.Errorf("listen for clients: %w", err), "stop what listens there, or set gateway.listen"), gw.Close())
+	}
+	n.gatewayURL = "http://" + listener.Addr().String()
+	server := &http.Server{Handler: gw.Handler(), ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	failed := make(chan error, 1)
+	return n.group.Start(ctx, lifecycle.Part{
+		Name: "gateway",
+		Start: func(context.Context) error {
+			go func() { // exits when the server is closed
+				if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+					failed <- err
+				}
+			}()
+			return nil
+		},
+		// Open exchanges finish first, then streams end, then connections close.
+		Stop: func(ctx context.Context) error {
+			err := gw.Drain(ctx)
+			err = errors.Join(err, gw.Close())
+			if shutdownErr := server.Shutdown(ctx); shutdownErr != nil {
+				return errors.Join(err, shutdownErr, server.Close())
+			}
+			return err
+		},
+		Failed: failed,
+	})
+}
+
+// serveStdio serves the one backend on standard input and output until the client closes its side.
+func (n *node) serveStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	gw, err := n.openGateway()
+	if err != nil {
+		return usage(err)
+	}
+	if err := n.group.Start(ctx, lifecycle.Part{
+		Name:  "gateway",
+		Start: func(context.Context) error { return nil },
+		Stop: func(ctx context.Context) error {
+			return errors.Join(gw.Drain(ctx), gw.Close())
+		},
+	}); err != nil {
+		return errors.Join(err, gw.Close())
+	}
+	return gw.ServeStdio(ctx, in, out)
+}
