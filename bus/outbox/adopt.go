@@ -49,7 +49,8 @@ type Adopter struct {
 	log      *slog.Logger
 	step     func(string) // tests end the process here
 
-	adopting sync.Mutex // one look at a time; taken before mu
+	adopting sync.Mutex            // one look at a time; taken before mu
+	pinned   map[uuid.UUID]*Outbox // covered by adopting: who pins events for the declaration of which writer
 
 	mu      sync.Mutex // covers what follows
 	held    map[uuid.UUID]*Orphan
@@ -68,6 +69,7 @@ func NewAdopter(cfg AdopterConfig, recorder func(tenant string) *Outbox, log *sl
 	return &Adopter{
 		cfg: cfg, recorder: recorder, log: log, step: func(string) {},
 		held: make(map[uuid.UUID]*Orphan), later: make(map[uuid.UUID]time.Time),
+		pinned: make(map[uuid.UUID]*Outbox),
 	}
 }
 
@@ -130,6 +132,7 @@ func (a *Adopter) Adopt(ctx context.Context) ([]*Orphan, error) {
 	a.adopting.Lock()
 	defer a.adopting.Unlock()
 	a.tidy()
+	a.unpinDone()
 	dirs, err := Journals(a.cfg.Dir)
 	if err != nil {
 		return nil, err

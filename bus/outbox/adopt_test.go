@@ -280,3 +280,24 @@ func TestOrphanIsAdoptedWithinASecondOfTheDeath(t *testing.T) {
 	stop()
 	running.Wait()
 }
+
+func TestPinEndsWhenAnotherAdopterIsDone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	dead := deadWriter(t, dir, "default")
+	own := open(t, Config{Dir: dir})
+	a := adopterFor(dir, own)
+	a.pinned[dead.Writer()] = own
+	own.pin(dead.Writer())
+	a.unpinDone()
+	if len(own.pins) != 1 {
+		t.Error("pin is gone before the declaration is marked done")
+	}
+	if err := writeMarker(dead.Dir(), marker{Adopter: own.Writer(), From: 2, Done: true}); err != nil {
+		t.Fatal(err)
+	}
+	a.unpinDone()
+	if len(own.pins) != 0 {
+		t.Error("pin stays after another adopter marked the declaration done")
+	}
+}

@@ -3,8 +3,10 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
+	"uuid"
 
 	"github.com/chaintrail/chaintrail/schemas"
 )
@@ -32,7 +34,7 @@ func (a *Adopter) declare(own *Outbox, j *journal) error {
 			return err
 		}
 		if m.Done {
-			return a.finish(own, j, m)
+			return a.finish(j, m)
 		}
 	}
 	recs, err := j.declaration()
@@ -40,28 +42,48 @@ func (a *Adopter) declare(own *Outbox, j *journal) error {
 		return err
 	}
 	m = marker{Adopter: own.id, From: own.pin(dead)}
+	a.pinned[dead] = own
 	if err := writeMarker(j.dir, m); err != nil {
 		return err
 	}
 	a.step("intent")
 	if err := own.recordAll(recs, false); err != nil {
 		if !errors.Is(err, ErrBroken) {
-			own.unpin(dead)
+			a.unpin(dead)
 		}
 		return fmt.Errorf("declare the death of writer %s: %w", dead, err)
 	}
 	a.step("declared")
 	m.Done = true
-	return a.finish(own, j, m)
+	return a.finish(j, m)
 }
 
-func (a *Adopter) finish(own *Outbox, j *journal, m marker) error {
+func (a *Adopter) finish(j *journal, m marker) error {
 	if err := writeMarker(j.dir, m); err != nil {
 		return err
 	}
 	a.step("done")
-	own.unpin(j.header.Writer)
+	a.unpin(j.header.Writer)
 	return nil
+}
+
+func (a *Adopter) unpin(dead uuid.UUID) {
+	if own := a.pinned[dead]; own != nil {
+		own.unpin(dead)
+		delete(a.pinned, dead)
+	}
+}
+
+// unpinDone takes away pins whose declaration another adopter has brought to its end.
+func (a *Adopter) unpinDone() {
+	for dead := range a.pinned {
+		dir := filepath.Join(a.cfg.Dir, dead.String())
+		m, err := readMarker(dir)
+		_, gone := os.Stat(dir)
+		if err == nil && m.Done || errors.Is(gone, os.ErrNotExist) {
+			a.unpin(dead)
+		}
+	}
 }
 
 // declaration is what an adopter says of a dead writer: never empty, the adopted event last.

@@ -71,7 +71,7 @@ func decodeEvent(p []byte) (eventFrame, error) {
 	if !ok {
 		return e, fmt.Errorf("%w: event %d ends in its kind", ErrCorrupt, e.seq)
 	}
-	e.kind, e.sealed = schemas.Kind(kind), rest
+	e.kind, e.sealed = intern(kind, schemas.KindRequest, schemas.KindOutcome, schemas.KindInvocation), rest
 	return e, nil
 }
 
@@ -109,7 +109,9 @@ func decodeItem(p []byte) (schemas.EntryItem, error) {
 	if !ok1 || !ok2 || !ok3 {
 		return it, fmt.Errorf("%w: item ends in its header", ErrCorrupt)
 	}
-	it.Header.Role, it.Header.Keep, it.Header.Of = schemas.Role(role), schemas.Keep(keep), of
+	it.Header.Role = intern(role, schemas.RoleContext, schemas.RoleBefore, schemas.RoleAfter, schemas.RoleDetail)
+	it.Header.Keep = intern(keep, schemas.KeepRedacted, schemas.KeepFull, schemas.KeepDigest, schemas.KeepNone)
+	it.Header.Of = string(of)
 	it.Data = p
 	return it, nil
 }
@@ -129,9 +131,19 @@ func appendShort(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-func cutShort(p []byte) (s string, rest []byte, ok bool) {
+func cutShort(p []byte) (s, rest []byte, ok bool) {
 	if len(p) == 0 || len(p)-1 < int(p[0]) {
-		return "", nil, false
+		return nil, nil, false
 	}
-	return string(p[1 : 1+int(p[0])]), p[1+int(p[0]):], true
+	return p[1 : 1+int(p[0])], p[1+int(p[0]):], true
+}
+
+// intern spares an allocation for the values that are met all the time.
+func intern[S ~string](b []byte, known ...S) S {
+	for _, k := range known {
+		if string(b) == string(k) {
+			return k
+		}
+	}
+	return S(b)
 }

@@ -154,3 +154,36 @@ func BenchmarkRecord(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkRead(b *testing.B) {
+	o := open(b, Config{MaxBytes: 8 << 30})
+	payload := bytes.Repeat([]byte("payload "), 128)
+	const events = 20000
+	for range events {
+		mustRecord(b, o, benchRecord(payload, payload[:256], seal.Salt{}))
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	n := 0
+	for b.Loop() {
+		after := uint64(n % events)
+		got, err := o.Read(b.Context(), after, 1000, 4<<20)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n += len(got)
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
+}
+
+func BenchmarkBigRecord(b *testing.B) {
+	o := open(b, Config{MaxBytes: 8 << 30, KeepFor: 1})
+	payload := make([]byte, 12<<20)
+	b.ReportAllocs()
+	b.SetBytes(12 << 20)
+	for b.Loop() {
+		rec := benchRecord(payload, []byte("{}"), seal.Salt{})
+		mustRecord(b, o, rec)
+		_ = o.Release(rec.Event.Seq)
+	}
+}
