@@ -1,11 +1,13 @@
 package deferred
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -15,125 +17,102 @@ const (
 	metaInvocation = "io.chaintrail/invocationId" // the same on every try: an idempotency key
 	metaExchange   = "io.chaintrail/exchange"
 	metaPhase      = "io.chaintrail/phase"
-	metaStage      = "io.chaintrail/stage" // what the payload is: before, after or step.N
+	metaStage      = "io.chaintrail/stage" // name of the item that is the payload: before, after or a step
 	metaAttempt    = "io.chaintrail/attempt"
 )
 
-// call is one invocation as it goes out, but for what differs from try to try.
+// call is one invocation, rebuilt as the interceptor would have got it in the path.
 type call struct {
-	entry   schemas.PlanEntry
-	event   string
-	phase   schemas.Phase
-	payload jsonx.Value
-	head    []byte // params up to the timeout
-	meta    []byte // _meta up to the attempt
+	input chain.Input
+	meta  []byte // _meta up to the attempt
 }
 
-// newCall rebuilds the call that the interceptor would have got in the path. about is the JSON of a
-// [schemas.Context], nil where that is gone.
-func newCall(e *schemas.Event, inv *schemas.Invocation, target Target, payload, about []byte) (*call, error) {
+// newCall rebuilds a call. about is the JSON of a [schemas.Context], nil where that is gone.
+func newCall(e *schemas.Event, inv *schemas.Invocation, payload, about []byte) (*call, error) {
 	if e.Operation == nil {
 		return nil, fmt.Errorf("%w: the event has no operation", ErrPayload)
 	}
 	if _, err := jsonx.Verify(payload, 0); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPayload, err)
 	}
-	c := &call{entry: target.Entry, event: e.Operation.Event, phase: e.Operation.Phase, payload: payload}
-	context, err := contextOf(e, about)
-	if err != nil {
-		return nil, err
+	c := &call{input: chain.Input{
+		Interception: e.ID, Event: e.Operation.Event, Phase: e.Operation.Phase, Direction: e.Operation.Direction, Payload: payload,
+	}}
+	var open schemas.Context
+	if len(about) > 0 {
+		if err := jsonx.Unmarshal(about, &open); err != nil {
+			return nil, fmt.Errorf("%w: context: %w", ErrPayload, err)
+		}
 	}
-	if method := context.method; method != "" && c.event == "other" {
-		c.event = method // what the event could not seal in clear
+	if open.Method != "" && c.input.Event == "other" {
+		c.input.Event = open.Method // what the event could not seal in clear
 	}
-	p := params{b: make([]byte, 0, len(payload)+len(target.Config)+512)}
-	p.b = append(p.b, `{"name":`...)
-	p.text(target.Entry.Name)
-	p.member("event", c.event)
-	p.member("phase", string(c.phase))
-	p.b = append(p.b, `,"payload":`...)
-	if target.Entry.Envelope && c.phase == schemas.PhaseRequest {
-		p.b = append(p.b, `{"method":`...)
-		p.text(c.event)
-		p.b = append(p.b, `,"params":`...)
-		p.b = append(append(p.b, payload...), '}')
-	} else {
-		p.b = append(p.b, payload...)
-	}
-	if len(target.Config) > 0 {
-		p.b = append(append(p.b, `,"config":`...), target.Config...)
-	}
-	p.b = append(append(p.b, `,"context":`...), context.json...)
-	c.head = p.b
+	c.input.Context = contextOf(e, &open)
 
-	meta := params{b: append(make([]byte, 0, 256), `,"_meta":{`...)}
-	meta.text(metaInvocation)
-	meta.b = append(meta.b, ':')
-	meta.text(inv.ID)
+	meta := members{b: append(make([]byte, 0, 256), '{')}
+	meta.add(metaInvocation, inv.ID)
 	if e.Correlation != nil {
-		meta.member(metaExchange, e.Correlation.Exchange.String())
+		meta.add(metaExchange, e.Correlation.Exchange.String())
 	}
-	meta.member(metaPhase, string(c.phase))
-	meta.member(metaStage, inv.Input)
+	meta.add(metaPhase, string(c.input.Phase))
+	meta.add(metaStage, inv.Input)
 	c.meta = meta.b
 	return c, nil
 }
 
-// params returns the whole for one try.
-func (c *call) params(attempt int, timeout time.Duration) jsonx.Value {
-	b := make([]byte, 0, len(c.head)+len(c.meta)+96)
-	b = append(b, c.head...)
-	b = append(b, `,"timeoutMs":`...)
-	b = strconv.AppendInt(b, max(timeout.Milliseconds(), 1), 10)
-	b = append(b, c.meta...)
-	b = append(b, `,"`+metaAttempt+`":`...)
-	b = strconv.AppendInt(b, int64(attempt), 10)
-	return append(b, "}}"...)
-}
-
-type params struct{ b []byte }
-
-func (p *params) text(s string) {
-	// AppendQuote writes U+FFFD for what is no UTF-8 and goes on; its error says no more than that.
-	p.b, _ = jsonx.AppendQuote(p.b, s)
-}
-
-func (p *params) member(name, value string) {
-	p.b = append(p.b, ',')
-	p.text(name)
-	p.b = append(p.b, ':')
-	p.text(value)
-}
-
-type callContext struct {
-	json   []byte
-	method string
-}
-
-// contextOf rebuilds the context of the time from the event and its context item.
-func contextOf(e *schemas.Event, about []byte) (callContext, error) {
-	var open schemas.Context
-	if len(about) > 0 {
-		if err := jsonx.Unmarshal(about, &open); err != nil {
-			return callContext{}, fmt.Errorf("%w: context: %w", ErrPayload, err)
-		}
-	}
-	out := chain.Context{
+// contextOf rebuilds the context of the time.
+func contextOf(e *schemas.Event, open *schemas.Context) chain.Context {
+	c := chain.Context{
 		Principal: chain.Principal{Type: open.PrincipalType, ID: open.Principal, Claims: open.Claims},
 		Timestamp: e.Time.Std(), SessionID: open.SessionID,
 	}
-	if out.Principal.Type == "" && e.Actor != nil {
-		out.Principal.Type = e.Actor.Type
+	if c.Principal.Type == "" && e.Actor != nil {
+		c.Principal.Type = e.Actor.Type
 	}
-	if out.Principal.Type == "" {
-		out.Principal.Type = "anonymous"
+	if c.Principal.Type == "" {
+		c.Principal.Type = "anonymous"
 	}
-	if c := e.Correlation; c != nil {
-		out.TraceID, out.SpanID = c.TraceID, c.SpanID
+	if e.Correlation != nil {
+		c.TraceID, c.SpanID = e.Correlation.TraceID, e.Correlation.SpanID
 	}
-	text, err := jsonx.Marshal(out)
-	if err != nil {
-		return callContext{}, fmt.Errorf("%w: context: %w", ErrPayload, err)
+	return c
+}
+
+// metaFor returns _meta for one try.
+func (c *call) metaFor(attempt int) jsonx.Value {
+	b := append(make([]byte, 0, len(c.meta)+40), c.meta...)
+	b = append(b, `,"`+metaAttempt+`":`...)
+	b = strconv.AppendInt(b, int64(attempt), 10)
+	return append(b, '}')
+}
+
+// members builds an object of texts.
+type members struct{ b []byte }
+
+func (m *members) add(name, value string) {
+	if len(m.b) > 1 {
+		m.b = append(m.b, ',')
 	}
-	return callContext{json: text, method: open.Method}, nil
+	// AppendQuote writes U+FFFD for what is no UTF-8 and goes on; its error says no more than that.
+	m.b, _ = jsonx.AppendQuote(m.b, name)
+	m.b = append(m.b, ':')
+	m.b, _ = jsonx.AppendQuote(m.b, value)
+}
+
+// guard stands before an interceptor server for one try. It keeps an answer that is too large from
+// being read, and tells a server that was not there from one that failed.
+type guard struct {
+	next chain.Caller
+	most int // bytes of an answer
+	lost bool
+}
+
+// Call implements chain.Caller.
+func (g *guard) Call(ctx context.Context, method string, params jsonx.Value) (jsonx.Value, error) {
+	answer, err := g.next.Call(ctx, method, params)
+	g.lost = errors.Is(err, chain.ErrLost)
+	if err == nil && len(answer) > g.most {
+		return nil, &wire.ParseError{Code: wire.CodeInvalidRequest, Reason: fmt.Sprintf("answer too large: at most %d bytes", g.most), Offset: -1, Err: ErrTooLarge}
+	}
+	return answer, err
 }

@@ -1,7 +1,7 @@
 // Package deferred runs sinks and audit-mode interceptors after the fact, from the stream of events.
 //
 //	Source ── Job ──> Worker (one for each interceptor)
-//	                    ├─ lane per session: in order     ──> Host.Invoke, with retries
+//	                    ├─ lane per session: in order     ──> Caller.Call, with retries
 //	                    └─ lanes side by side, bounded    ──> invocation event, journaled ──> Ack
 //
 // A [Worker] takes every request and outcome event that hands an invocation to its interceptor,

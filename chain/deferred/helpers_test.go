@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/internal/retry"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
@@ -23,8 +25,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hostFunc is an in-process interceptor.
 type hostFunc func(ctx context.Context, name string, params jsonx.Value) (jsonx.Value, error)
 
-func (f hostFunc) Invoke(ctx context.Context, name string, params jsonx.Value) (jsonx.Value, error) {
-	return f(ctx, name, params)
+func (f hostFunc) Call(ctx context.Context, method string, params jsonx.Value) (jsonx.Value, error) {
+	if method != "interceptor/invoke" {
+		return nil, &wire.RPCError{Code: wire.CodeMethodNotFound, Message: method}
+	}
+	name, _ := jsonx.Lookup(params, "name")
+	text, _ := jsonx.StringOf(name)
+	return f(ctx, text, params)
 }
 
 func recorded(context.Context, string, jsonx.Value) (jsonx.Value, error) {
@@ -168,7 +175,7 @@ func testOptions() WorkerOptions {
 }
 
 // start runs a worker and returns how to stop it.
-func start(t *testing.T, entry schemas.PlanEntry, q *queue, host Host, journal *memory, opts WorkerOptions) (stop func()) {
+func start(t *testing.T, entry schemas.PlanEntry, q *queue, host chain.Caller, journal *memory, opts WorkerOptions) (stop func()) {
 	t.Helper()
 	w := NewWorker(Target{Entry: entry, Config: jsonx.Value(`{"level":"high"}`)}, Deps{Source: q, Host: host, Recorder: journal}, opts)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -33,12 +33,6 @@ type Source interface {
 	Next(ctx context.Context) (Job, error)
 }
 
-// Host is an interceptor server.
-type Host interface {
-	// Invoke calls one interceptor. It MUST return soon after ctx is done. It may be called concurrently.
-	Invoke(ctx context.Context, name string, params jsonx.Value) (jsonx.Value, error)
-}
-
 // Opener returns the true value behind a snapshot item.
 type Opener func(item schemas.EntryItem) ([]byte, error)
 

@@ -21,7 +21,7 @@ const DefaultLinger = time.Minute
 
 // Connect reaches the interceptor server of a plan. It returns [ErrNotHere] for one that is served by
 // another process. A host that is an io.Closer is closed after its last use.
-type Connect func(ctx context.Context, ref schemas.HostRef) (Host, error)
+type Connect func(ctx context.Context, ref schemas.HostRef) (chain.Caller, error)
 
 // OpenSource returns the source of the work deferred to one interceptor. A source that is an io.Closer is
 // closed after its last use.
@@ -59,7 +59,7 @@ type workerKey struct{ host, name string }
 type spec struct {
 	target Target
 	ref    schemas.HostRef
-	print  []byte // deterministic form of both, for comparison
+	form   []byte // deterministic form of both, for comparison
 }
 
 type running struct {
@@ -98,10 +98,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			m.log.Error("a plan cannot be followed; its deferred work waits in the stream", "event", job.Event.ID, "error", err)
+			m.log.ErrorContext(ctx, "a plan cannot be followed; its deferred work waits in the stream",
+				slog.Any("event", job.Event.ID), slog.Any("error", err))
 		}
 		if err := job.Ack(ctx); err != nil && ctx.Err() == nil {
-			m.log.Warn("a plan event could not be acknowledged and will be read again", "error", err)
+			m.log.WarnContext(ctx, "a plan event could not be acknowledged and will be read again", slog.Any("error", err))
 		}
 	}
 }
@@ -125,7 +126,7 @@ func (m *Manager) follow(ctx context.Context, job Job) error {
 		ref.Host = entry.Host
 		s := spec{target: Target{Entry: entry, Config: ref.Configs[entry.Name]}, ref: ref}
 		ref.Configs = map[string]jsonx.Value{entry.Name: s.target.Config} // another one's does not matter here
-		if s.print, err = jsonx.MarshalDeterministic(struct {
+		if s.form, err = jsonx.MarshalDeterministic(struct {
 			Entry schemas.PlanEntry
 			Ref   schemas.HostRef
 		}{entry, ref}); err != nil {
@@ -177,7 +178,7 @@ func (m *Manager) ensure(ctx context.Context, key workerKey, s spec) {
 	old := m.workers[key]
 	m.mu.Unlock()
 	if old != nil {
-		if bytes.Equal(old.spec.print, s.print) && !old.ended() {
+		if bytes.Equal(old.spec.form, s.form) && !old.ended() {
 			return
 		}
 		old.stop()
@@ -206,17 +207,17 @@ func (r *running) ended() bool {
 
 // work connects and runs one worker until ctx is done; it begins anew after a failure.
 func (m *Manager) work(ctx context.Context, s spec, last *idle) {
-	log := m.log.With("host", s.ref.Host, "interceptor", s.target.Entry.Name)
+	log := m.log.With(slog.String("host", s.ref.Host), slog.String("interceptor", s.target.Entry.Name))
 	_ = retry.Do(ctx, retry.Policy{Notify: func(err error, tries int, pause time.Duration) {
-		log.Warn("deferred work waits for its interceptor", "error", err, "tries", tries, "pause", pause)
+		log.WarnContext(ctx, "deferred work waits for its interceptor", slog.Any("error", err), slog.Int("tries", tries), slog.Duration("pause", pause))
 	}}, func(ctx context.Context) error {
 		err := m.workOnce(ctx, s, last)
 		switch {
 		case errors.Is(err, ErrNotHere):
-			log.Debug("deferred work is done by another process", "reason", err)
+			log.DebugContext(ctx, "deferred work is done by another process", slog.Any("reason", err))
 			return retry.Permanent(err)
 		case ctx.Err() != nil:
-			return nil
+			return retry.Permanent(context.Cause(ctx)) // the ordinary end
 		}
 		return err
 	})
@@ -250,7 +251,7 @@ func (m *Manager) sweep(ctx context.Context) {
 			if r.last.since() < m.opts.Linger {
 				continue
 			}
-			m.log.Info("deferred work ended: no plan names the interceptor", "host", key.host, "interceptor", key.name)
+			m.log.InfoContext(ctx, "deferred work ended: no plan names the interceptor", slog.String("host", key.host), slog.String("interceptor", key.name))
 			r.stop()
 			<-r.done
 			m.mu.Lock()

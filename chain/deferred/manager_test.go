@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 	"github.com/chaintrail/chaintrail/schemas/seal"
@@ -59,7 +60,7 @@ func (f *farm) queue(name string) *queue {
 
 type farmHost struct{ farm *farm }
 
-func (h farmHost) Invoke(ctx context.Context, name string, params jsonx.Value) (jsonx.Value, error) {
+func (h farmHost) Call(ctx context.Context, name string, params jsonx.Value) (jsonx.Value, error) {
 	h.farm.mu.Lock()
 	h.farm.params = append(h.farm.params, string(params))
 	h.farm.mu.Unlock()
@@ -73,7 +74,7 @@ func (h farmHost) Close() error {
 	return nil
 }
 
-func (f *farm) connect(_ context.Context, ref schemas.HostRef) (Host, error) {
+func (f *farm) connect(_ context.Context, ref schemas.HostRef) (chain.Caller, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ref.URL == "" {

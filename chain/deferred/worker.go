@@ -25,6 +25,9 @@ const (
 	DefaultRemembered = 16_384
 )
 
+// errFailed stands for an answer that is no well-formed result; what was wrong is in the answer.
+var errFailed = errors.New("the interceptor failed")
+
 // lostPause is how long to wait before a server that is being reconnected is called again.
 const lostPause = time.Second
 
@@ -75,7 +78,7 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 // Deps are what a worker works with; all are required, but Open where no snapshots travel.
 type Deps struct {
 	Source   Source
-	Host     Host
+	Host     chain.Caller
 	Recorder chain.Recorder
 	Open     Opener
 }
@@ -92,9 +95,12 @@ type Worker struct {
 // NewWorker returns a worker for the interceptor that target names.
 func NewWorker(target Target, deps Deps, opts WorkerOptions) *Worker {
 	opts = opts.withDefaults()
+	if target.Entry.TimeoutMS <= 0 {
+		target.Entry.TimeoutMS = opts.Timeout.Milliseconds()
+	}
 	return &Worker{
 		target: target, deps: deps, opts: opts, seen: newSeen(opts.Remembered),
-		log: opts.Log.With("host", target.Entry.Host, "interceptor", target.Entry.Name),
+		log: opts.Log.With(slog.String("host", target.Entry.Host), slog.String("interceptor", target.Entry.Name)),
 	}
 }
 
@@ -108,7 +114,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { // exits when hard ends
 		lanes.keepAlive(hard, w.opts.Heartbeat, func(err error) {
-			w.log.Warn("a job in hand could not be kept", "error", err)
+			w.log.WarnContext(hard, "a job in hand could not be kept", slog.Any("error", err))
 		})
 	})
 	group.Go(func() { // exits when hard ends, which it brings about
@@ -124,7 +130,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}()
 	for {
 		if err := lanes.room(ctx); err != nil {
-			return nil //nolint:nilerr // the end of ctx is the ordinary end
+			return nil
 		}
 		job, err := w.deps.Source.Next(ctx)
 		if err != nil {
@@ -164,13 +170,13 @@ func (w *Worker) work(ctx, hard context.Context, job Job) {
 		}
 		res, ok := w.result(ctx, hard, &job, *inv)
 		if !ok || !w.record(hard, &job, res) {
-			w.giveBack(job)
+			w.giveBack(ctx, job)
 			return
 		}
 	}
 	err := retry.Do(hard, retry.Policy{MaxTries: 3}, job.Ack)
 	if err != nil && ctx.Err() == nil {
-		w.log.Warn("a job that is done could not be acknowledged and will be handed out again", "error", err)
+		w.log.WarnContext(ctx, "a job that is done could not be acknowledged and will be handed out again", slog.Any("error", err))
 	}
 }
 
@@ -178,26 +184,28 @@ func (w *Worker) work(ctx, hard context.Context, job Job) {
 func (w *Worker) record(ctx context.Context, job *Job, res result) bool {
 	rec := res.record(&job.Event)
 	err := retry.Do(ctx, retry.Policy{Notify: func(err error, tries int, _ time.Duration) {
-		w.log.Warn("a result waits for the journal", "error", err, "tries", tries)
+		w.log.WarnContext(ctx, "a result waits for the journal", slog.Any("error", err), slog.Int("tries", tries))
 	}}, func(ctx context.Context) error { return w.deps.Recorder.Record(ctx, rec) })
 	if err != nil {
-		w.log.Error("a result could not be recorded; its job will be handed out again", "invocation", res.inv.ID, "error", err)
+		w.log.ErrorContext(ctx, "a result could not be recorded; its job will be handed out again",
+			slog.String("invocation", res.inv.ID), slog.Any("error", err))
 		return false
 	}
 	w.seen.add(res.inv.ID)
 	return true
 }
 
-func (w *Worker) giveBack(job Job) {
+func (w *Worker) giveBack(ctx context.Context, job Job) {
 	if err := job.Nak(time.Second); err != nil {
-		w.log.Debug("a job goes back when its time is up", "error", err)
+		w.log.DebugContext(ctx, "a job goes back when its time is up", slog.Any("error", err))
 	}
 }
 
 // items reads the open items of job; while they cannot be read it repeats.
 func (w *Worker) items(ctx context.Context, job *Job) (items []schemas.EntryItem, err error) {
 	err = retry.Do(ctx, retry.Policy{Notify: func(err error, tries int, _ time.Duration) {
-		w.log.Warn("open items cannot be read", "event", job.Event.ID, "error", err, "tries", tries)
+		w.log.WarnContext(ctx, "open items cannot be read",
+			slog.Any("event", job.Event.ID), slog.Any("error", err), slog.Int("tries", tries))
 	}}, func(ctx context.Context) error {
 		items, err = job.Items(ctx)
 		return err
@@ -207,7 +215,7 @@ func (w *Worker) items(ctx context.Context, job *Job) (items []schemas.EntryItem
 
 // result runs the invocation; ok is false when the worker ended before there was a final result.
 func (w *Worker) result(ctx, hard context.Context, job *Job, inv schemas.Invocation) (res result, ok bool) {
-	res = result{inv: inv, detail: schemas.InvocationDetail{Order: inv.Order, Interceptor: inv.Interceptor}}
+	res = result{inv: inv}
 	items, err := w.items(ctx, job)
 	if err != nil && !retry.IsPermanent(err) {
 		return res, false
@@ -231,7 +239,7 @@ func (w *Worker) result(ctx, hard context.Context, job *Job, inv schemas.Invocat
 		res.fail(err)
 		return res, true
 	}
-	call, err := newCall(&job.Event, &inv, w.target, payload, about)
+	call, err := newCall(&job.Event, &inv, payload, about)
 	if err != nil {
 		res.fail(err)
 		return res, true
@@ -245,76 +253,43 @@ func (w *Worker) tries(ctx, hard context.Context, call *call, res result) (resul
 	defer cancel()
 	policy := w.opts.Backoff
 	policy.MaxTries, policy.MaxElapsed, policy.Notify = w.target.Entry.Retries+1, 0, nil
-	base, attempt, answered, ended := res, 0, false, false
+	attempt, ended := 0, false
 	err := retry.Do(all, policy, func(all context.Context) error {
 		if ended = ctx.Err() != nil; ended {
 			return retry.Permanent(context.Cause(ctx))
 		}
 		attempt++
-		next, err := w.connectedTry(all, call, attempt, base)
-		if ended = err != nil && hard.Err() != nil; ended {
-			return retry.Permanent(err) // the end of the worker, not a failure of the interceptor
+		answer := w.try(all, call, attempt)
+		if ended = !answer.Finished() && hard.Err() != nil; ended {
+			return retry.Permanent(context.Cause(hard)) // the end of the worker, not a failure of the interceptor
 		}
-		res, answered = next, true
-		return err
+		res.take(&answer, attempt)
+		switch {
+		case answer.Finished():
+			return nil
+		case hopeless(&answer):
+			return retry.Permanent(errFailed)
+		}
+		return errFailed
 	})
 	if ended {
 		return res, false
 	}
 	if err != nil {
-		w.log.Warn("a deferred invocation failed for good", "invocation", res.inv.ID, "state", string(res.inv.State), "tries", attempt)
+		w.log.WarnContext(ctx, "a deferred invocation failed for good",
+			slog.String("invocation", res.inv.ID), slog.String("state", string(res.inv.State)), slog.Int("tries", attempt))
 	}
-	return res, answered
+	return res, true
 }
 
-// connectedTry is one try; while the interceptor server is lost it waits, because a call that was never
-// sent is no try.
-func (w *Worker) connectedTry(ctx context.Context, call *call, attempt int, res result) (result, error) {
+// try invokes once. While the interceptor server is lost it waits: a call that was never sent is no
+// try.
+func (w *Worker) try(ctx context.Context, call *call, attempt int) chain.Answer {
 	for {
-		next := result{inv: res.inv, detail: res.detail}
-		next.inv.Attempt = attempt
-		err := w.try(ctx, call, attempt, &next)
-		if !errors.Is(err, chain.ErrLost) || !retry.Sleep(ctx, lostPause) {
-			return next, err
+		g := &guard{next: w.deps.Host, most: w.opts.MaxAnswer}
+		answer := chain.NewInterceptor(w.target.Entry, w.target.Config, g).Invoke(ctx, call.input, call.metaFor(attempt))
+		if !g.lost || !retry.Sleep(ctx, lostPause) {
+			return answer
 		}
 	}
-}
-
-// try invokes once and fills res; the error says that another try may help.
-func (w *Worker) try(ctx context.Context, call *call, attempt int, res *result) error {
-	timeout := w.opts.Timeout
-	if ms := w.target.Entry.TimeoutMS; ms > 0 {
-		timeout = time.Duration(ms) * time.Millisecond
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	start := time.Now()
-	answer, err := invoke(ctx, w.deps.Host, call.entry.Name, call.params(attempt, timeout))
-	res.inv.DurationUS = time.Since(start).Microseconds()
-	if err != nil {
-		res.failCall(ctx, err)
-		if finalCode(res.inv.ErrorCode) {
-			return retry.Permanent(err)
-		}
-		return err
-	}
-	if len(answer) > w.opts.MaxAnswer {
-		err = fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(answer), w.opts.MaxAnswer)
-	} else {
-		err = res.read(call, answer)
-	}
-	if err != nil {
-		res.malformed(err)
-	}
-	return err
-}
-
-// invoke turns a panic of an in-process interceptor into an error.
-func invoke(ctx context.Context, host Host, name string, params []byte) (answer []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", chain.ErrPanic, p)
-		}
-	}()
-	return host.Invoke(ctx, name, params)
 }

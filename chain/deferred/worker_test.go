@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,10 +37,10 @@ func TestWorkerCall(t *testing.T) {
 		synctest.Wait()
 		stop()
 		inv := job.Event.Invocations[1]
-		want := `{"name":"acme/sink","event":"tools/call","phase":"request","payload":{"name":"buy","arguments":{"n":9007199254740993}},` +
-			`"config":{"level":"high"},"context":{"principal":{"type":"user","id":"alice","claims":{"dept":"ops"}},` +
-			`"traceId":"4bf92f3577b34da6a3ce929d0e0e4736","spanId":"00f067aa0ba902b7","timestamp":"2026-11-30T12:00:00Z","sessionId":"s-3"},` +
-			`"timeoutMs":2000,"_meta":{"io.chaintrail/invocationId":"` + inv.ID + `","io.chaintrail/exchange":"` + job.Event.Correlation.Exchange.String() +
+		want := `{"name":"acme/sink","config":{"level":"high"},"timeoutMs":2000,"event":"tools/call","phase":"request","payload":{"name":"buy","arguments":{"n":9007199254740993}},` +
+			`"context":{"principal":{"type":"user","id":"alice","claims":{"dept":"ops"}},` +
+			`"traceId":"4bf92f3577b34da6a3ce929d0e0e4736","spanId":"00f067aa0ba902b7","timestamp":"2026-11-30T12:00:00.000Z","sessionId":"s-3"},` +
+			`"_meta":{"io.chaintrail/invocationId":"` + inv.ID + `","io.chaintrail/exchange":"` + job.Event.Correlation.Exchange.String() +
 			`","io.chaintrail/phase":"request","io.chaintrail/stage":"payload.before","io.chaintrail/attempt":1}}`
 		if diff := cmp.Diff(string(got), want); diff != "" {
 			t.Errorf("params differ (-got +want):\n%s", diff)
@@ -89,7 +90,7 @@ func TestWorkerFailures(t *testing.T) {
 		{"timeout by the server", func(context.Context, string, jsonx.Value) (jsonx.Value, error) {
 			return nil, &wire.RPCError{Code: -32603, Message: "x", Data: jsonx.Value(`{"reason":"timeout"}`)}
 		}, 0, schemas.StateTimeout, 1, -32603, "x"},
-		{"panic", func(context.Context, string, jsonx.Value) (jsonx.Value, error) { panic("boom") }, 0, schemas.StateFailed, 1, 0, "boom"},
+		{"panic", func(context.Context, string, jsonx.Value) (jsonx.Value, error) { panic("boom") }, 0, schemas.StateFailed, 1, 0, "panicked"},
 		{"garbage", func(context.Context, string, jsonx.Value) (jsonx.Value, error) { return jsonx.Value("<html>"), nil }, 1, schemas.StateMalformed, 2, 0, "invalid character"},
 		{"no object", func(context.Context, string, jsonx.Value) (jsonx.Value, error) { return jsonx.Value("[1]"), nil }, 0, schemas.StateMalformed, 1, 0, "not an object"},
 		{"no flag", func(context.Context, string, jsonx.Value) (jsonx.Value, error) {
@@ -165,10 +166,10 @@ func TestWorkerOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		for i := range 20 {
-			q.put(newJob(sink, fmt.Sprint("s", i%4), fmt.Sprintf(`{"n":%d}`, i/4)))
+			q.put(newJob(sink, "s"+strconv.Itoa(i%4), fmt.Sprintf(`{"n":%d}`, i/4)))
 		}
 		var mu sync.Mutex
-		order, now, most := map[string][]string{}, 0, 0
+		order, busy, now, most := map[string][]string{}, map[string]bool{}, 0, 0
 		host := hostFunc(func(ctx context.Context, name string, params jsonx.Value) (jsonx.Value, error) {
 			about, _ := jsonx.Lookup(params, "context")
 			session, _ := jsonx.Lookup(about, "sessionId")
@@ -176,11 +177,16 @@ func TestWorkerOrder(t *testing.T) {
 			mu.Lock()
 			now++
 			most = max(most, now)
+			if busy[string(session)] {
+				t.Errorf("session %s is served twice at a time", session)
+			}
+			busy[string(session)] = true
 			order[string(session)] = append(order[string(session)], string(payload))
 			mu.Unlock()
 			time.Sleep(time.Duration(len(payload)) * time.Millisecond)
 			mu.Lock()
 			now--
+			busy[string(session)] = false
 			mu.Unlock()
 			return recorded(ctx, name, params)
 		})
@@ -362,12 +368,74 @@ func TestWorkerPayloads(t *testing.T) {
 	}
 }
 
+func TestWorkerVerdicts(t *testing.T) {
+	t.Parallel()
+	validator := schemas.PlanEntry{Host: "h", Name: "v", Type: schemas.TypeValidation, Mode: schemas.ModeAudit}
+	mutator := schemas.PlanEntry{Host: "h", Name: "m", Type: schemas.TypeMutation, Mode: schemas.ModeAudit}
+	tests := []struct {
+		name   string
+		entry  schemas.PlanEntry
+		answer string
+		want   schemas.Invocation
+		detail string
+	}{
+		{
+			"would block", validator, `{"valid":false,"severity":"error","messages":[{"message":"no","severity":"error"},{"message":"hm","severity":"warn"}]}`,
+			schemas.Invocation{State: schemas.StateFinished, Valid: new(false), Severity: schemas.SeverityError, Errors: 1, Warnings: 1},
+			`"messages":[{"message":"no","severity":"error"},{"message":"hm","severity":"warn"}]`,
+		},
+		{"would pass", validator, `{"type":"validation","valid":true}`, schemas.Invocation{State: schemas.StateFinished, Valid: new(true)}, ""},
+		{
+			"would change", mutator, `{"modified":true,"payload":{"a":2}}`,
+			schemas.Invocation{State: schemas.StateFinished, Modified: new(true)},
+			`"payload":{"a":2}`,
+		},
+		{"would not", mutator, `{"modified":false,"payload":{"a":1}}`, schemas.Invocation{State: schemas.StateFinished, Modified: new(false)}, ""},
+		{"says it would not", mutator, `{"modified":false,"payload":{"a":3}}`, schemas.Invocation{State: schemas.StateMalformed}, `"error":`},
+		{
+			"odd text", mutator, `{"modified":true,"payload":{"a":"\ud800"}}`,
+			schemas.Invocation{State: schemas.StateFinished, Modified: new(true)},
+			`"error":"what it said cannot be kept`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				journal, q := &memory{}, newQueue(newJob(tt.entry, "s", `{"a":1}`))
+				stop := start(t, tt.entry, q, hostFunc(func(context.Context, string, jsonx.Value) (jsonx.Value, error) {
+					return jsonx.Value(tt.answer), nil
+				}), journal, testOptions())
+				synctest.Wait()
+				stop()
+				rec := journal.all()[0]
+				got := rec.Event.Invocations[0]
+				got = schemas.Invocation{
+					State: got.State, Valid: got.Valid, Modified: got.Modified, Severity: got.Severity, Errors: got.Errors, Warnings: got.Warnings,
+				}
+				if tt.want.State == schemas.StateMalformed {
+					got.Modified = nil
+				}
+				if diff := cmp.Diff(got, tt.want); diff != "" {
+					t.Errorf("invocation differs (-got +want):\n%s", diff)
+				}
+				switch {
+				case tt.detail == "" && len(rec.Items) != 0:
+					t.Errorf("there is a detail: %s", rec.Items[0].Data)
+				case tt.detail != "" && (len(rec.Items) != 1 || !strings.Contains(string(rec.Items[0].Data), tt.detail)):
+					t.Errorf("the detail lacks %s: %v", tt.detail, rec.Items)
+				}
+			})
+		})
+	}
+}
+
 func TestSeenIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newSeen(3)
 	for i := range 10 {
-		s.add(fmt.Sprint(i))
-		s.add(fmt.Sprint(i))
+		s.add(strconv.Itoa(i))
+		s.add(strconv.Itoa(i))
 	}
 	if len(s.ids) != 3 || !s.has("9") || !s.has("7") || s.has("6") {
 		t.Errorf("remembers %v, want the last three", s.ids)
