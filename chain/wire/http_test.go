@@ -228,6 +228,7 @@ func TestHTTPClientHeadersAndLostSession(t *testing.T) {
 func TestHTTPClientResumes(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Value
+	var silent atomic.Bool
 	client := handlerClient(t, nil, func(w http.ResponseWriter, r *http.Request, id string) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		if r.Method == http.MethodPost {
@@ -235,10 +236,12 @@ func TestHTTPClientResumes(t *testing.T) {
 			_, _ = io.WriteString(w, "id: e1\nretry: 1\ndata:\n\n")
 			return
 		}
-		switch last := r.Header.Get("Last-Event-Id"); last {
-		case "e1":
+		last := r.Header.Get("Last-Event-Id")
+		switch {
+		case last == "e1":
 			_, _ = io.WriteString(w, "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n")
-		case "e2":
+		case last == "e2" && silent.CompareAndSwap(false, true): // a stream without events keeps the place
+		case last == "e2":
 			_, _ = fmt.Fprintf(w, "id: e3\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":9}\n\n", asked.Load())
 		default:
 			t.Errorf("GET with Last-Event-ID %q", last)

@@ -181,6 +181,10 @@ func TestSplice(t *testing.T) {
 		}
 		parse(tt.got)
 	}
+	null := parse(`{"jsonrpc":"2.0","method":"m","id":1,"params":null}`)
+	if filled := null.WithParams(jsonx.Value(`{}`)); null.Flags != wire.FlagNull || filled.Flags != 0 {
+		t.Errorf("flags are %b, then %b", null.Flags, filled.Flags)
+	}
 	// The parts of a spliced message are those of its own bytes, and it can be spliced again.
 	first := parse(`{"jsonrpc":"2.0","method":"m","id":1}`)
 	second := first.WithParams(jsonx.Value(`{"a":1}`))

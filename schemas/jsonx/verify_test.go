@@ -57,10 +57,10 @@ func TestVerify(t *testing.T) {
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	var got []string
-	for m := range jsonx.Members(jsonx.Value(" {\"a\" : [1, {\"x\":\"]}\"}] ,\"\\u0062\":\"\\\"}\",\n\"c\":-1e5\t,\"d\":{}}")) {
+	for m := range jsonx.Members(jsonx.Value(" {\"a\" : [1, {\"x\":\"]}\"}] ,\"\\u0062\":\"\\\"}\",\n\"c\":-1e5\t,\"d\":{},\"e\\\\\":\"\\\\\\\"\\\\\",\"f\":[]}")) {
 		got = append(got, string(m.Name)+"="+string(m.Value))
 	}
-	if diff := cmp.Diff([]string{`a=[1, {"x":"]}"}]`, `b="\"}"`, `c=-1e5`, `d={}`}, got); diff != "" {
+	if diff := cmp.Diff([]string{`a=[1, {"x":"]}"}]`, `b="\"}"`, `c=-1e5`, `d={}`, `e\="\\\"\\"`, `f=[]`}, got); diff != "" {
 		t.Errorf("members differ (-want +got):\n%s", diff)
 	}
 	for _, text := range []string{"", "[1]", "{", `{"a`, `{"a"`, `{"a":`, `{"a":1`, `{"a":{"b":[`, `{"a":1,`, `{"a" "b"}`, `{:}`} {
