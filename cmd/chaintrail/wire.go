@@ -10,7 +10,6 @@ import (
 	"github.com/chaintrail/chaintrail/bus/embedded"
 	"github.com/chaintrail/chaintrail/bus/outbox"
 	"github.com/chaintrail/chaintrail/chain"
-	"github.com/chaintrail/chaintrail/chain/gateway"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 )
@@ -38,8 +37,8 @@ type node struct {
 	store     *store
 	pipelines []pipeline // further sinks
 
-	inprocess  map[string]chain.Caller // interceptor servers of this process, by host
-	plans      map[string]func() gateway.Plan
+	inprocess  map[string]connect // interceptor servers of this process, by host
+	set        *chain.Set
 	gatewayURL string
 }
 

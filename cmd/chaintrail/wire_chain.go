@@ -2,14 +2,131 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/chain/gateway"
 	"github.com/chaintrail/chaintrail/chain/interceptor"
+	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
+	"github.com/chaintrail/chaintrail/internal/lifecycle"
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
-func (n *node) addLocal(host string, server *interceptor.Server) { _ = server; _ = chain.ErrLost }
+// everyServer is the plan's server when it stands before all of several backends.
+const everyServer = "*"
 
-func (n *node) runChain(context.Context) error { return nil }
+// connect opens a connection to an interceptor server.
+type connect = func(ctx context.Context) (chain.Conn, error)
 
-func (n *node) planOf(string) func() gateway.Plan { return nil }
+// addLocal makes interceptors of this process part of the plan.
+func (n *node) addLocal(host string, server *interceptor.Server) {
+	if n.inprocess == nil {
+		n.inprocess = map[string]connect{}
+	}
+	n.inprocess[host] = chain.Local(server)
+}
+
+// runChain connects the interceptor servers and puts the first plan in force; each plan is recorded
+// before it is.
+func (n *node) runChain(ctx context.Context) error {
+	opts := chain.SetOptions{
+		Config: chain.Config{
+			Server: everyServer, ChainTimeout: n.cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(n.cfg.Gateway.DenyDetail),
+		},
+		Refresh: n.cfg.Gateway.RefreshEvery, Logger: n.log, OnPlan: n.recordPlan,
+	}
+	if len(n.cfg.Backends) == 1 {
+		opts.Server = n.cfg.Backends[0].Name
+	}
+	for host, local := range n.inprocess {
+		opts.Hosts = append(opts.Hosts, chain.HostSpec{
+			HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: host}},
+			Connect:    local,
+		})
+	}
+	for _, h := range n.cfg.Interceptors {
+		spec, err := n.hostSpec(h)
+		if err != nil {
+			return usage(err)
+		}
+		opts.Hosts = append(opts.Hosts, spec)
+	}
+	set, err := chain.NewSet(opts)
+	if err != nil {
+		return usage(err)
+	}
+	n.set = set
+	run := lifecycle.Background("interceptors", set.Run)
+	return n.group.Start(ctx, lifecycle.Part{
+		Name: "interceptors",
+		Start: func(ctx context.Context) error {
+			if err := set.Start(ctx); err != nil {
+				return withHint(err, "start the interceptor server, or take it out of interceptors:")
+			}
+			return run.Start(ctx)
+		},
+		Stop: run.Stop, Failed: run.Failed,
+	})
+}
+
+func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {
+	spec := chain.HostSpec{HostConfig: chain.HostConfig{
+		Ref:      schemas.HostRef{Host: h.Name, URL: h.URL, Command: h.Command, Env: h.Env, Configs: map[string]jsonx.Value{}},
+		Envelope: h.Envelope, Timeout: h.Timeout, Overrides: map[string]chain.Override{},
+	}}
+	for name, value := range h.Interceptors {
+		encoded, err := jsonx.Marshal(value)
+		if err != nil {
+			return spec, fmt.Errorf("interceptors %s: configs.%s: %w", h.Name, name, err)
+		}
+		spec.Ref.Configs[name] = encoded
+	}
+	for name, o := range h.Overrides {
+		spec.Overrides[name] = override(o)
+	}
+	ref := spec.Ref
+	spec.Connect = func(ctx context.Context) (chain.Conn, error) { return n.dialHost(ctx, ref, h.Headers) }
+	return spec, nil
+}
+
+func override(o config.Override) chain.Override {
+	out := chain.Override{
+		Mode: schemas.Mode(o.Mode), FailOpen: o.FailOpen, Priority: o.Priority, Timeout: o.Timeout, Retries: o.Retries,
+	}
+	for _, h := range o.Hooks {
+		phases := []schemas.Phase{schemas.Phase(h.Phase)}
+		if h.Phase == "both" {
+			phases = []schemas.Phase{schemas.PhaseRequest, schemas.PhaseResponse}
+		}
+		for _, p := range phases {
+			out.Hooks = append(out.Hooks, schemas.Hook{Events: h.Events, Phase: p})
+		}
+	}
+	return out
+}
+
+// recordPlan journals a plan, with what deferred work needs to reach its interceptors.
+func (n *node) recordPlan(ctx context.Context, plan *chain.Plan) error {
+	p, refs := plan.Record()
+	rec := &schemas.Record{Event: schemas.Event{Kind: schemas.KindPlan, Tenant: n.cfg.Tenant, Gateway: n.cfg.Gateway.Name, Plan: &p}}
+	hosts, err := jsonx.Marshal(refs)
+	if err != nil {
+		return err
+	}
+	rec.Add(schemas.RoleHosts, 0, hosts)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return n.recorder.Record(ctx, rec)
+}
+
+// planOf returns the plan that stands before a backend, as it is in force at that moment.
+func (n *node) planOf(string) func() gateway.Plan {
+	return func() gateway.Plan {
+		if plan := n.set.Current(); plan != nil {
+			return plan
+		}
+		return nil
+	}
+}

@@ -91,7 +91,7 @@ func environment(extra map[string]string) []string {
 // connectDeferred reaches the server of a plan entry, wherever this process can.
 func (n *node) connectDeferred(ctx context.Context, ref schemas.HostRef) (chain.Caller, error) {
 	if local, ok := n.inprocess[ref.Host]; ok {
-		return local, nil
+		return local(ctx)
 	}
 	if ref.URL == "" && len(ref.Command) == 0 {
 		return nil, deferred.ErrNotHere
