@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"uuid"
 
 	"github.com/chaintrail/chaintrail/schemas"
@@ -25,6 +26,7 @@ const (
 	stepEnv     = "OUTBOX_TEST_STEP"
 	sabotageEnv = "OUTBOX_TEST_SABOTAGE"
 	diskEnv     = "OUTBOX_TEST_DISK"
+	adoptEnv    = "OUTBOX_TEST_ADOPT"
 )
 
 const (
@@ -75,6 +77,12 @@ func childWrite(ctx context.Context, cfg Config) error {
 		return err
 	}
 	var all sync.WaitGroup
+	if os.Getenv(adoptEnv) != "" {
+		a := NewAdopter(AdopterConfig{Dir: cfg.Dir, Every: time.Millisecond}, func(string) *Outbox { return o }, quiet())
+		all.Go(func() {
+			say("error", a.Run(ctx, func(ctx context.Context, o *Orphan) error { _, err := drain(ctx, o); return err }))
+		})
+	}
 	for range childWriters {
 		all.Go(func() {
 			for {
@@ -195,11 +203,11 @@ func run(t *testing.T, role, dir string, env []string, line func(string) bool) e
 	cmd.Env = append(append(os.Environ(), childEnv+"="+role, dirEnv+"="+dir), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	killed := false
 	var said []string

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"uuid"
 
@@ -62,7 +64,8 @@ func crashRounds(t *testing.T, dir string, rounds int, env ...string) []acked {
 			return left > 0
 		})
 		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
+			t.Errorf("round %d: %v", round, err)
+			break
 		}
 	}
 	return told
@@ -220,5 +223,55 @@ func TestAdoptionIsDeclaredOnce(t *testing.T) {
 				t.Errorf("gaps of %d exchanges are declared, want %d", shed, 2*childShed)
 			}
 		})
+	}
+}
+
+// Two processes at a time write, adopt what they find and are killed; at the end each exchange has
+// exactly one outcome.
+func TestEveryExchangeEndsOnceInAStorm(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
+	var storm sync.WaitGroup
+	var told [2][]acked
+	for i := range told {
+		storm.Go(func() { told[i] = crashRounds(t, dir, rounds, adoptEnv+"=1") })
+	}
+	storm.Wait()
+	own := open(t, Config{Dir: dir})
+	a := adopterFor(dir, own)
+	if _, err := a.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found := readAll(t, dir)
+	if lost, doubled := missing(append(told[0], told[1]...), found); lost+doubled > 0 {
+		t.Errorf("%d acknowledged records are lost, %d doubled", lost, doubled)
+	}
+	requests := 0
+	for key, hashes := range found {
+		exchange, ok := strings.CutPrefix(key, "request ")
+		if !ok {
+			continue
+		}
+		requests++
+		if n := len(found["outcome "+exchange]); n != 1 || len(hashes) != 1 {
+			t.Errorf("exchange %s has %d requests and %d outcomes, want one each", exchange, len(hashes), n)
+		}
+	}
+	lost, adopted, _ := declarations(t, dir)
+	for w, n := range adopted {
+		if n != 1 {
+			t.Errorf("writer %s is declared dead %d times", w, n)
+		}
+	}
+	t.Logf("%d kills, %d exchanges, %d writers declared dead, %d exchanges lost", 2*rounds, requests, len(adopted), len(lost))
+	if len(adopted) != 2*rounds {
+		t.Errorf("%d writers are declared dead, want %d", len(adopted), 2*rounds)
 	}
 }

@@ -254,3 +254,18 @@ func FuzzFrames(f *testing.F) {
 		_, _ = decodeShed(append(p, make([]byte, shedSlot)...))
 	})
 }
+
+func TestSegmentThatWasNeverBegunIsIgnored(t *testing.T) {
+	t.Parallel()
+	dir, _, raw := written(t)
+	want := len(scan(t, dir))
+	for _, begin := range [][]byte{nil, raw[:5], raw[:frameHeader+20]} {
+		path := filepath.Join(dir, segmentName(uint64(want)+1))
+		if err := os.WriteFile(path, begin, fileMode); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(scan(t, dir)); got != want {
+			t.Errorf("journal with %d bytes of a next segment has %d events, want %d", len(begin), got, want)
+		}
+	}
+}
