@@ -3,6 +3,7 @@ package deferred
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,8 @@ import (
 const DefaultLinger = time.Minute
 
 // Connect reaches the interceptor server of a plan. It returns [ErrNotHere] for one that is served by
-// another process. A host that is an io.Closer is closed after its last use.
-type Connect func(ctx context.Context, ref schemas.HostRef) (chain.Caller, error)
+// another process. The connection is closed after its last use, and made again when it is lost.
+type Connect func(ctx context.Context, ref schemas.HostRef) (chain.Conn, error)
 
 // OpenSource returns the source of the work deferred to one interceptor. A source that is an io.Closer is
 // closed after its last use.
@@ -34,8 +35,11 @@ type ManagerOptions struct {
 	Connect  Connect        // required
 	Recorder chain.Recorder // required
 	Open     Opener         // nil: no snapshots can be opened
-	Worker   WorkerOptions
-	Linger   time.Duration // 0 means DefaultLinger
+	// Local returns what this process itself knows of an interceptor server, such as secrets that plan
+	// events do not hold; nil takes what the plan says. It is given what is known from the plan.
+	Local  func(ref schemas.HostRef) schemas.HostRef
+	Worker WorkerOptions
+	Linger time.Duration // 0 means DefaultLinger
 }
 
 // Manager keeps a worker for every interceptor that a plan in force defers work to. Plans come from
@@ -124,6 +128,14 @@ func (m *Manager) follow(ctx context.Context, job Job) error {
 		}
 		ref := refs[entry.Host]
 		ref.Host = entry.Host
+		if m.opts.Local != nil {
+			ref = m.opts.Local(ref)
+		}
+		if !configured(&entry, ref.Configs[entry.Name]) {
+			m.log.ErrorContext(ctx, "deferred work waits in the stream: this process does not have the configuration that the plan names; give it the same, or the snapshot key",
+				slog.String("host", entry.Host), slog.String("interceptor", entry.Name))
+			continue
+		}
 		s := spec{target: Target{Entry: entry, Config: ref.Configs[entry.Name]}, ref: ref}
 		ref.Configs = map[string]jsonx.Value{entry.Name: s.target.Config} // another one's does not matter here
 		if s.form, err = jsonx.MarshalDeterministic(struct {
@@ -141,6 +153,15 @@ func (m *Manager) follow(ctx context.Context, job Job) error {
 		m.ensure(ctx, key, s)
 	}
 	return nil
+}
+
+// configured reports whether config is the one that the plan names.
+func configured(entry *schemas.PlanEntry, config jsonx.Value) bool {
+	if entry.Config.IsZero() || len(config) == 0 {
+		return entry.Config.IsZero() == (len(config) == 0)
+	}
+	canonical, err := jsonx.Canonical(config)
+	return err == nil && entry.Config == sha256.Sum256(canonical)
 }
 
 // hosts reads how the interceptors of a plan are reached.
@@ -224,11 +245,11 @@ func (m *Manager) work(ctx context.Context, s spec, last *idle) {
 }
 
 func (m *Manager) workOnce(ctx context.Context, s spec, last *idle) error {
-	host, err := m.opts.Connect(ctx, s.ref)
-	if err != nil {
+	host := &link{connect: func(ctx context.Context) (chain.Conn, error) { return m.opts.Connect(ctx, s.ref) }}
+	defer closeIt(host)
+	if _, err := host.live(ctx); err != nil {
 		return err
 	}
-	defer closeIt(host)
 	source, err := m.opts.Sources(ctx, s.target.Entry)
 	if err != nil {
 		return err

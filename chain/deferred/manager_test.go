@@ -2,6 +2,7 @@ package deferred
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"slices"
@@ -43,6 +44,7 @@ type farm struct {
 	closed    int
 	params    []string
 	down      bool
+	done      chan struct{} // of the last connection
 }
 
 func (f *farm) source(_ context.Context, entry schemas.PlanEntry) (Source, error) {
@@ -58,7 +60,12 @@ func (f *farm) queue(name string) *queue {
 	return f.queues[name]
 }
 
-type farmHost struct{ farm *farm }
+type farmHost struct {
+	farm *farm
+	done chan struct{}
+}
+
+func (h farmHost) Done() <-chan struct{} { return h.done }
 
 func (h farmHost) Call(ctx context.Context, name string, params jsonx.Value) (jsonx.Value, error) {
 	h.farm.mu.Lock()
@@ -74,7 +81,7 @@ func (h farmHost) Close() error {
 	return nil
 }
 
-func (f *farm) connect(_ context.Context, ref schemas.HostRef) (chain.Caller, error) {
+func (f *farm) connect(_ context.Context, ref schemas.HostRef) (chain.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ref.URL == "" {
@@ -84,7 +91,8 @@ func (f *farm) connect(_ context.Context, ref schemas.HostRef) (chain.Caller, er
 		return nil, errors.New("connection refused")
 	}
 	f.connected = append(f.connected, ref.URL)
-	return farmHost{f}, nil
+	f.done = make(chan struct{})
+	return farmHost{f, f.done}, nil
 }
 
 func TestManager(t *testing.T) {
@@ -109,10 +117,14 @@ func TestManager(t *testing.T) {
 		named := func(host, name string) schemas.PlanEntry {
 			return schemas.PlanEntry{Host: host, Name: name, Type: schemas.TypeSink}
 		}
+		withConfig := func(e schemas.PlanEntry, config string) schemas.PlanEntry {
+			e.Config = sha256.Sum256([]byte(config))
+			return e
+		}
 		audit := schemas.PlanEntry{Host: "h", Name: "v", Type: schemas.TypeValidation, Mode: schemas.ModeAudit}
 		active := schemas.PlanEntry{Host: "h", Name: "a", Type: schemas.TypeValidation, Mode: schemas.ModeActive}
 
-		plans.put(planJob("one", `[{"host":"h","url":"u1","configs":{"s":{"k":1}}}]`, named("h", "s"), audit, active, named("inprocess", "x")))
+		plans.put(planJob("one", `[{"host":"h","url":"u1","configs":{"s":{"k":1}}}]`, withConfig(named("h", "s"), `{"k":1}`), audit, active, named("inprocess", "x")))
 		expect("of sinks and audit mode", "h/s", "h/v")
 		f.queue("s").put(newJob(named("h", "s"), "s", `{}`))
 		synctest.Wait()
@@ -120,7 +132,7 @@ func TestManager(t *testing.T) {
 			t.Errorf("%d results, params %v, want the configuration of the plan", len(journal.all()), f.params)
 		}
 
-		plans.put(planJob("one", `[{"host":"h","url":"u1","configs":{"s":{"k":2}}}]`, named("h", "s"), audit))
+		plans.put(planJob("one", `[{"host":"h","url":"u1","configs":{"s":{"k":2}}}]`, withConfig(named("h", "s"), `{"k":2}`), audit))
 		expect("after another configuration", "h/s", "h/v")
 		f.queue("s").put(newJob(named("h", "s"), "s", `{}`))
 		synctest.Wait()
@@ -131,7 +143,7 @@ func TestManager(t *testing.T) {
 			t.Errorf("connected %d times, closed %d", len(f.connected), f.closed)
 		}
 
-		plans.put(planJob("two", `[{"host":"h","url":"u1","configs":{"s":{"k":2}}}]`, named("h", "s")))
+		plans.put(planJob("two", `[{"host":"h","url":"u1","configs":{"s":{"k":2}}}]`, withConfig(named("h", "s"), `{"k":2}`)))
 		plans.put(planJob("one", `[]`))
 		expect("that linger", "h/s", "h/v")
 		time.Sleep(2 * DefaultLinger)
@@ -150,6 +162,26 @@ func TestManager(t *testing.T) {
 		if len(journal.all()) != 3 {
 			t.Errorf("%d results, want the third from the host that came back", len(journal.all()))
 		}
+
+		close(f.done) // the connection is lost
+		f.mu.Lock()
+		f.down = true
+		f.mu.Unlock()
+		f.queue("late").put(newJob(named("g", "late"), "s", `{}`))
+		time.Sleep(time.Hour)
+		if len(journal.all()) != 3 {
+			t.Errorf("%d results while the host is away, want none more: a call that was not sent cannot fail", len(journal.all()))
+		}
+		f.mu.Lock()
+		f.down = false
+		f.mu.Unlock()
+		time.Sleep(time.Minute)
+		if all := journal.all(); len(all) != 4 || all[3].Event.Invocations[0].Attempt != 1 {
+			t.Errorf("%d results, want the fourth after the host came back, at the first try", len(all))
+		}
+
+		plans.put(planJob("four", `[{"host":"g","url":"u2"}]`, withConfig(named("g", "secret"), `{"key":"s3cr3t"}`)))
+		expect("without one whose configuration is not known here", "g/late", "h/s")
 
 		cancel()
 		if err := <-done; err != nil {

@@ -36,7 +36,7 @@ type WorkerOptions struct {
 	Parallel   int           // invocations at a time
 	MaxPending int           // jobs in hand, waiting ones included
 	Timeout    time.Duration // of one try, where the plan has none
-	Deadline   time.Duration // of one invocation with all its tries, from its first
+	Deadline   time.Duration // no try of an invocation begins later than this after its first
 	Heartbeat  time.Duration // how often jobs in hand are kept; well below the source's own wait
 	Drain      time.Duration // at the end: for tries under way and their results
 	MaxAnswer  int           // bytes of an answer
@@ -247,21 +247,23 @@ func (w *Worker) result(ctx, hard context.Context, job *Job, inv schemas.Invocat
 	return w.tries(ctx, hard, call, res)
 }
 
-// tries invokes until there is a well-formed answer or the tries or the time are used up.
+// tries invokes until there is a well-formed answer or the tries or the time are used up; false means
+// that the worker ended before.
 func (w *Worker) tries(ctx, hard context.Context, call *call, res result) (result, bool) {
-	all, cancel := context.WithTimeout(hard, w.opts.Deadline)
-	defer cancel()
 	policy := w.opts.Backoff
 	policy.MaxTries, policy.MaxElapsed, policy.Notify = w.target.Entry.Retries+1, 0, nil
 	attempt, ended := 0, false
-	err := retry.Do(all, policy, func(all context.Context) error {
-		if ended = ctx.Err() != nil; ended {
-			return retry.Permanent(context.Cause(ctx))
+	var last time.Time // of the time for all tries
+	err := retry.Do(hard, policy, func(hard context.Context) error {
+		if attempt > 0 && !time.Now().Before(last) {
+			return retry.Permanent(errFailed)
 		}
-		attempt++
-		answer := w.try(all, call, attempt)
-		if ended = !answer.Finished() && hard.Err() != nil; ended {
-			return retry.Permanent(context.Cause(hard)) // the end of the worker, not a failure of the interceptor
+		answer, sent := w.try(ctx, hard, call, attempt+1)
+		if ended = !sent || !answer.Finished() && hard.Err() != nil; ended {
+			return retry.Permanent(errFailed) // the end of the worker, not a failure of the interceptor
+		}
+		if attempt++; attempt == 1 {
+			last = time.Now().Add(w.opts.Deadline - answer.Duration)
 		}
 		res.take(&answer, attempt)
 		switch {
@@ -282,14 +284,16 @@ func (w *Worker) tries(ctx, hard context.Context, call *call, res result) (resul
 	return res, true
 }
 
-// try invokes once. While the interceptor server is lost it waits: a call that was never sent is no
-// try.
-func (w *Worker) try(ctx context.Context, call *call, attempt int) chain.Answer {
-	for {
+// try invokes once. While the interceptor server is lost it waits, however long: a call that was never
+// sent is no try, and the backlog is safe in the stream. False means that ctx ended before it was sent.
+func (w *Worker) try(ctx, hard context.Context, call *call, attempt int) (answer chain.Answer, sent bool) {
+	for ctx.Err() == nil {
 		g := &guard{next: w.deps.Host, most: w.opts.MaxAnswer}
-		answer := chain.NewInterceptor(w.target.Entry, w.target.Config, g).Invoke(ctx, call.input, call.metaFor(attempt))
-		if !g.lost || !retry.Sleep(ctx, lostPause) {
-			return answer
+		answer = chain.NewInterceptor(w.target.Entry, w.target.Config, g).Invoke(hard, call.input, call.metaFor(attempt))
+		if !g.lost {
+			return answer, true
 		}
+		retry.Sleep(ctx, lostPause)
 	}
+	return answer, false
 }
