@@ -160,6 +160,9 @@ func (i *Interceptor) echo(f *resultFields, phase schemas.Phase) string {
 		if isNull(v) {
 			return false
 		}
+		if len(v) == len(want)+2 && string(v[1:len(v)-1]) == want { // as it is nearly always written
+			return v[0] != '"'
+		}
 		got, ok := jsonx.StringOf(v)
 		return !ok || got != want
 	}

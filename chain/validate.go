@@ -22,12 +22,18 @@ func (r *run) invokeAll(ctx context.Context) {
 			r.answers[i] = m.invoke(limited, &r.message, nil)
 			break
 		}
-		others.Go(func() { r.answers[i] = m.invoke(limited, &r.message, nil) }) // exits with its deadline
+		others.Add(1)
+		go r.invokeOne(limited, i, &others) // exits with its deadline
 	}
 	others.Wait()
 	for _, i := range active {
 		r.answers[i].Fill(&r.invs[i])
 	}
+}
+
+func (r *run) invokeOne(ctx context.Context, order int, done *sync.WaitGroup) {
+	defer done.Done()
+	r.answers[order] = r.seq.items[order].invoke(ctx, &r.message, nil)
 }
 
 // limits shares one context among the validators that start together and have equally long.
