@@ -74,7 +74,8 @@ func (x *exchanges) list() []openExchange {
 	return sortedExchanges(x.open)
 }
 
-// outcome is the event that ends the exchange in place of its gateway. The response phase never ran.
+// outcome is the event that ends the exchange in place of its gateway: of the response phase, as every
+// outcome, though no interceptor ran in it.
 func (o *openExchange) outcome(as schemas.Outcome, cause string, now schemas.Time) schemas.Event {
 	e := schemas.Event{
 		Kind:        schemas.KindOutcome,
@@ -92,7 +93,20 @@ func (o *openExchange) outcome(as schemas.Outcome, cause string, now schemas.Tim
 		e.Actor = &o.Actor
 	}
 	if o.Operation.Event != "" {
-		e.Operation = &o.Operation
+		op := o.Operation
+		op.Phase, op.Direction = schemas.PhaseResponse, opposite(op.Direction)
+		e.Operation = &op
 	}
 	return e
+}
+
+// opposite is the direction of the response to a request of direction d.
+func opposite(d schemas.Direction) schemas.Direction {
+	switch d {
+	case schemas.Sending:
+		return schemas.Receiving
+	case schemas.Receiving:
+		return schemas.Sending
+	}
+	return d
 }

@@ -77,6 +77,9 @@ func TestLifeOfAWriter(t *testing.T) {
 	if err := jsonx.Unmarshal(entries[4].Sealed, &stopped); err != nil {
 		t.Fatal(err)
 	}
+	if stopped.Operation.Phase != schemas.PhaseResponse || stopped.Operation.Direction != schemas.Receiving {
+		t.Errorf("stopped outcome is of phase %s, %s; want that of every outcome", stopped.Operation.Phase, stopped.Operation.Direction)
+	}
 	if stopped.Correlation.Exchange != left || stopped.Operation.Target != "read" || stopped.Actor.Type != "user" {
 		t.Errorf("stopped outcome is %+v of %+v, want that of the open exchange", stopped.Correlation, stopped.Operation)
 	}
