@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/interceptor"
+	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+const (
+	validatorName = "bench/pass"
+	controlDelay  = time.Millisecond
+)
+
+// newValidator is a server of one validator that lets everything pass.
+func newValidator(control bool) (*interceptor.Server, error) {
+	return interceptor.New(nil, interceptor.Validator(
+		interceptor.Descriptor{Name: validatorName, Version: "1", Hooks: interceptor.OnRequest("tools/call")},
+		func(context.Context, *interceptor.Call) (interceptor.Verdict, error) {
+			if control {
+				time.Sleep(controlDelay)
+			}
+			return interceptor.Pass(), nil
+		}))
+}
+
+// serveInterceptors serves the validator on standard input and output, lean or as a go-sdk server.
+func serveInterceptors(ctx context.Context, sdk, control bool) error {
+	server, err := newValidator(control)
+	if err != nil {
+		return err
+	}
+	if !sdk {
+		return server.ServeStdio(ctx, os.Stdin, os.Stdout)
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "speed", Version: "1"}, nil)
+	if err := server.Install(s); err != nil {
+		return err
+	}
+	return s.Run(ctx, &mcp.StdioTransport{})
+}
+
+// newPlan puts the one validator in force that connect leads to.
+func newPlan(ctx context.Context, host string, connect func(context.Context) (chain.Conn, error)) (*chain.Set, error) {
+	set, err := chain.NewSet(chain.SetOptions{
+		Config: chain.Config{Server: "bench"},
+		Hosts:  []chain.HostSpec{{HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: host}}, Connect: connect}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return set, set.Start(ctx)
+}
+
+// childConn is a lean client of an interceptor server in a process of its own.
+type childConn struct {
+	*wire.Client
+	child *wire.Child
+	done  chan struct{}
+}
+
+// Close implements chain.Conn.
+func (c *childConn) Close() error {
+	err := c.child.Stop(context.Background())
+	<-c.done
+	return err
+}
+
+func (s *settings) connectChild(role string) func(ctx context.Context) (chain.Conn, error) {
+	return func(ctx context.Context) (chain.Conn, error) {
+		child, err := wire.StartChild(wire.ChildConfig{Command: s.roleCommand(role), Logger: s.log})
+		if err != nil {
+			return nil, err
+		}
+		c := &childConn{Client: wire.NewClient(child, &wire.ClientOptions{Logger: s.log}), child: child, done: make(chan struct{})}
+		run := context.WithoutCancel(ctx)
+		go func() { // exits when the connection ends; Close waits for it
+			defer close(c.done)
+			_ = c.Run(run)
+		}()
+		if _, err := c.Initialize(ctx); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+		return c, nil
+	}
+}
+
+func (s *settings) roleCommand(role string) []string {
+	argv := []string{s.self, role}
+	if s.control {
+		argv = append(argv, "true")
+	}
+	return argv
+}
+
+// rawParams and rawResult carry JSON through the go-sdk as it is.
+type rawParams struct {
+	mcp.ParamsBase
+	raw jsonx.Value
+}
+
+func (p *rawParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
+func (p *rawParams) UnmarshalJSON(b []byte) error { p.raw = bytes.Clone(b); return nil }
+
+type rawResult struct {
+	mcp.ResultBase
+	raw jsonx.Value
+}
+
+func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }
+func (r *rawResult) UnmarshalJSON(b []byte) error { r.raw = bytes.Clone(b); return nil }

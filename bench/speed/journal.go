@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/chaintrail/chaintrail/audit/redact"
+	"github.com/chaintrail/chaintrail/bus/outbox"
+	"github.com/chaintrail/chaintrail/internal/lifecycle"
+	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/seal"
+)
+
+const (
+	journalBatch   = 2000 // records of one measurement
+	journalBatches = 15
+)
+
+// measureJournal measures the wait of the request path for its record.
+func measureJournal(ctx context.Context, s settings) (rows []row, err error) {
+	o, err := outbox.Open(ctx, outbox.Config{Dir: filepath.Join(s.dir, "journals"), Gateway: "bench"}, s.log)
+	if err != nil {
+		return nil, err
+	}
+	house := lifecycle.Background("journal", o.Run)
+	if err := house.Start(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, o.Close(ctx), house.Stop(ctx)) }()
+	policy, err := redact.NewRecorder(o, redact.Policy{}, &redact.RecorderOptions{SnapshotKey: seal.Key{9}})
+	if err != nil {
+		return nil, err
+	}
+	var plain, whole cost
+	for i := range journalBatches + 1 {
+		m := newMaker()
+		events := make([]*schemas.Record, journalBatch)
+		for i := range events {
+			events[i], _ = m.call()
+		}
+		a, err := measureRecords(ctx, o, events)
+		if err != nil {
+			return nil, err
+		}
+		calls := make([]*schemas.Record, 0, 2*journalBatch)
+		for range journalBatch {
+			request, outcome := m.call()
+			calls = append(calls, request, outcome)
+		}
+		b, err := measureRecords(ctx, policy, calls)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 { // the first warms up
+			plain.add(a, len(events))
+			whole.add(b, len(calls)/2)
+		}
+	}
+	return []row{
+		atMost("journal", "Record of a 2 KB event, process durability: mean", median(plain.micros), 15, "µs"),
+		atMost("journal", "Record of a 2 KB event: allocations", median(plain.allocs), 5, ""),
+		atMost("journal", "a whole call: policy, request and outcome record: mean", median(whole.micros), 30, "µs"),
+		beside("journal", "a whole call: allocations", median(whole.allocs), ""),
+	}, nil
+}
+
+// cost collects what batches took.
+type cost struct{ micros, allocs []float64 }
+
+func (c *cost) add(b batchCost, n int) {
+	c.micros = append(c.micros, micros(b.time)/float64(n))
+	c.allocs = append(c.allocs, float64(b.allocs)/float64(n))
+}
+
+type batchCost struct {
+	time   time.Duration
+	allocs uint64
+}
+
+type recorder interface {
+	Record(ctx context.Context, rec *schemas.Record) error
+}
+
+// measureRecords records one after the other: the mean includes what the journal does in between,
+// such as changing to the next segment.
+func measureRecords(ctx context.Context, to recorder, records []*schemas.Record) (batchCost, error) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	for _, rec := range records {
+		if err := to.Record(ctx, rec); err != nil {
+			return batchCost{}, err
+		}
+	}
+	took := time.Since(start)
+	runtime.ReadMemStats(&after)
+	return batchCost{took, after.Mallocs - before.Mallocs}, nil
+}
