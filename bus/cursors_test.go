@@ -96,6 +96,36 @@ func TestCursorsCountThroughOutages(t *testing.T) {
 	}
 }
 
+// A Put that was done, but whose answer was lost, is no conflict for the one who made it.
+func TestCursorPutWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t, nil)
+	_ = server.Shard(nil)
+	cut := &cutter{provider: server}
+	nc, err := bus.Connect(bus.Config{InProcess: cut, ReconnectWait: 5 * time.Millisecond}, discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := bus.WaitReady(t.Context(), nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := bus.NewCursors(js)
+	revision := uint64(0)
+	for i := range 10 {
+		cut.cutOn(`{"stream":"KV_`, 1)
+		next, err := c.Put(t.Context(), "key", []byte(strconv.Itoa(i)), revision)
+		if err != nil || next != revision+1 {
+			t.Fatalf("put %d gave revision %d (%v), want %d", i, next, err, revision+1)
+		}
+		revision = next
+	}
+	if cut.count() != 10 {
+		t.Errorf("%d answers were lost, want 10", cut.count())
+	}
+}
+
 func addOne(t *testing.T, c *bus.Cursors) error {
 	t.Helper()
 	value, rev, err := c.Get(t.Context(), "count")

@@ -232,7 +232,8 @@ func TestLostAcknowledgement(t *testing.T) {
 	}
 	writer := uuid.NewV7()
 	j := newJournal()
-	p, _ := publish(t, lossy, j, bus.PublisherConfig{Writer: writer, Timeout: 250 * time.Millisecond})
+	// It must not wait for an answer that cannot come: the timeout is longer than the test's patience.
+	p, _ := publish(t, lossy, j, bus.PublisherConfig{Writer: writer, Timeout: 2 * time.Minute})
 	for seq := uint64(1); seq <= 200; {
 		if seq%20 == 1 {
 			cut.cutOn(`{"stream":"CHAINTRAIL_`, 2) // of the open items, or of the events
