@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/chaintrail/chaintrail/chain"
@@ -41,10 +42,10 @@ func unrecorded(id jsonx.Value, cause string) answer {
 // refusalOf is the error and the HTTP status that go with a cause for which the gateway itself
 // refuses a request.
 func refusalOf(err error) (cause string, rpc *wire.RPCError, status int) {
-	switch err {
-	case errReusedID:
+	switch {
+	case errors.Is(err, errReusedID):
 		return causeReusedID, &wire.RPCError{Code: wire.CodeInvalidRequest, Message: "Invalid Request: a request with this id is open"}, http.StatusBadRequest
-	case ErrStopping:
+	case errors.Is(err, ErrStopping):
 		return causeStopping, &wire.RPCError{Code: wire.CodeInternal, Message: "gateway is stopping"}, http.StatusServiceUnavailable
 	}
 	return causeOverloaded, &wire.RPCError{Code: wire.CodeInternal, Message: "gateway is overloaded: too many open requests"}, http.StatusServiceUnavailable

@@ -19,6 +19,7 @@ import (
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, w way) {
+		t.Helper()
 		notes := make(chan float64, 8)
 		opts := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			notes <- r.Params.Progress // the client hands them over behind the answer, too
@@ -58,6 +59,7 @@ func TestElicitation(t *testing.T) {
 		},
 	}
 	eachWay(t, p, func(t *testing.T, w way) {
+		t.Helper()
 		if w.version == version20260728 {
 			t.Skip("no requests of servers in this protocol")
 		}
@@ -90,6 +92,7 @@ func TestElicitationDenied(t *testing.T) {
 		run: func(_ context.Context, in chain.Input) chain.Result { return deny(in) },
 	}
 	eachWay(t, p, func(t *testing.T, w way) {
+		t.Helper()
 		if w.version == version20260728 {
 			t.Skip("no requests of servers in this protocol")
 		}
@@ -116,6 +119,7 @@ func TestDenied(t *testing.T) {
 				run:     func(_ context.Context, in chain.Input) chain.Result { return deny(in) },
 			}
 			eachWay(t, p, func(t *testing.T, w way) {
+				t.Helper()
 				cs := w.connect(t, nil)
 				_, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "x"}})
 				if err == nil || !strings.Contains(err.Error(), "Interceptor validation failed") {
@@ -140,6 +144,7 @@ func TestDenied(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, w way) {
+		t.Helper()
 		cs := w.connect(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -176,6 +181,7 @@ func TestCancelDuringChain(t *testing.T) {
 		},
 	}
 	eachWay(t, p, func(t *testing.T, w way) {
+		t.Helper()
 		cs := w.connect(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -185,7 +191,9 @@ func TestCancelDuringChain(t *testing.T) {
 		}()
 		<-running
 		cancel()
-		<-done
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want context.Canceled", err)
+		}
 		rec := w.ledger.waitOutcome(t, methodToolsCall, schemas.OutcomeCancelled)
 		if rec.Event.Decision.BackendUS != 0 {
 			t.Error("the request was forwarded")
@@ -197,6 +205,7 @@ func TestCancelDuringChain(t *testing.T) {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, w way) {
+		t.Helper()
 		cs := w.connect(t, nil)
 		done := make(chan error, 1)
 		go func() {
@@ -229,6 +238,7 @@ func TestNotRecorded(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			eachWay(t, nil, func(t *testing.T, w way) {
+				t.Helper()
 				cs := w.connect(t, nil)
 				w.ledger.mu.Lock()
 				w.ledger.fail = func(rec *schemas.Record) error {

@@ -62,7 +62,7 @@ func (v *visit) arrival(msg wire.Message) arrival {
 
 // read takes the body and splits it. When that is not possible it answers, with an event, and ok is
 // false. A batch comes back as entries.
-func (v *visit) read() (msg wire.Message, batch *wire.BatchError, ok bool) {
+func (v *visit) read(ctx context.Context) (msg wire.Message, batch *wire.BatchError, ok bool) {
 	limit := v.lane.opts.MaxMessage
 	raw, err := readAll(http.MaxBytesReader(v.w, v.r.Body, limit), v.r.ContentLength, limit)
 	if err != nil {
@@ -71,7 +71,7 @@ func (v *visit) read() (msg wire.Message, batch *wire.BatchError, ok bool) {
 		} else {
 			err = &wire.ParseError{Code: wire.CodeParseError, Reason: "request body ended early", Offset: int64(len(raw)), Err: err}
 		}
-		v.write(v.lane.refuseRaw(v.r.Context(), v.arrival(wire.Message{Raw: raw}), err))
+		v.write(v.lane.refuseRaw(ctx, v.arrival(wire.Message{Raw: raw}), err))
 		return msg, nil, false
 	}
 	msg, err = wire.Parse(raw, v.lane.limits(false))
@@ -81,7 +81,7 @@ func (v *visit) read() (msg wire.Message, batch *wire.BatchError, ok bool) {
 	if list, isBatch := errors.AsType[*wire.BatchError](err); isBatch && batches(v.version) {
 		return msg, list, true
 	}
-	v.write(v.lane.refuseRaw(v.r.Context(), v.arrival(msg), err))
+	v.write(v.lane.refuseRaw(ctx, v.arrival(msg), err))
 	return msg, nil, false
 }
 
@@ -117,20 +117,20 @@ func (v *visit) write(a answer) {
 // send writes a body. That the client is gone is no error of ours: the outcome is recorded.
 func (v *visit) send(body []byte) {
 	if _, err := v.w.Write(body); err != nil {
-		v.lane.log.DebugContext(v.r.Context(), "answer not delivered", slog.Any("error", err))
+		v.lane.log.Debug("answer not delivered", slog.Any("error", err))
 	}
 }
 
 // onGone interrupts an exchange when the client closes the response stream, which from 2026-07-28
 // on is how it cancels. The returned function MUST be called before the handler returns.
-func (v *visit) onGone(x *exchange, also func()) (stop func()) {
+func (v *visit) onGone(ctx context.Context, x *exchange, also func()) (stop func()) {
 	if !stateless(x.version) {
 		return func() {}
 	}
 	done := make(chan struct{})
-	detach := context.AfterFunc(v.r.Context(), func() {
+	detach := context.AfterFunc(v.r.Context(), func() { //nolint:contextcheck // ctx outlives the client on purpose
 		defer close(done)
-		x.interrupt(context.WithoutCancel(v.r.Context()), errClientGone)
+		x.interrupt(ctx, errClientGone)
 		also()
 	})
 	return func() {

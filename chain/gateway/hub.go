@@ -38,14 +38,14 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPost:
-		h.post(v)
+		h.post(r.Context(), v)
 	case http.MethodGet:
 		s := h.session(r.Header.Get(wire.HeaderSessionID))
 		if s == nil {
 			http.Error(w, "session not found", http.StatusNotFound)
 			return
 		}
-		s.serveStream(v)
+		s.serveStream(r.Context(), v)
 	case http.MethodDelete:
 		s := h.session(r.Header.Get(wire.HeaderSessionID))
 		if s == nil {
@@ -67,17 +67,17 @@ func (h *hub) session(id string) *hubSession {
 	return h.sessions[id]
 }
 
-func (h *hub) post(v *visit) {
+func (h *hub) post(ctx context.Context, v *visit) {
 	known := h.session(v.r.Header.Get(wire.HeaderSessionID))
 	if known != nil {
 		v.session = known.link.session
 		v.version, _ = v.session.negotiated()
 	}
-	msg, batch, ok := v.read()
+	msg, batch, ok := v.read(ctx)
 	if !ok {
 		return
 	}
-	ctx, end := h.life.begin(v.r.Context(), true)
+	ctx, end := h.life.begin(ctx, true)
 	if end == nil {
 		v.write(h.lane.refuseStopping(ctx, v.arrival(msg)))
 		return
@@ -119,7 +119,7 @@ func (h *hub) refuse(ctx context.Context, v *visit, msg wire.Message, status int
 
 // initialize makes a session and has its server answer.
 func (h *hub) initialize(ctx context.Context, v *visit, msg wire.Message) {
-	s, err := h.open(v, rand.Text())
+	s, err := h.open(ctx, v, rand.Text())
 	if err != nil {
 		status, cause := http.StatusBadGateway, causeBackendLost
 		if errors.Is(err, errOverloaded) || errors.Is(err, ErrStopping) {
@@ -149,7 +149,7 @@ func (h *hub) once(ctx context.Context, v *visit, msg wire.Message) {
 		v.w.WriteHeader(http.StatusAccepted) // nothing to relate it to
 		return
 	}
-	s, err := h.open(v, "")
+	s, err := h.open(ctx, v, "")
 	if err != nil {
 		a := h.lane.newExchange(v.arrival(msg)).refuse(ctx, verdict{
 			outcome: schemas.OutcomeError, cause: causeBackendLost, text: err.Error(),
@@ -170,14 +170,14 @@ func (h *hub) once(ctx context.Context, v *visit, msg wire.Message) {
 }
 
 // open makes a session with its way to a server; without an id it is one for a single request.
-func (h *hub) open(v *visit, id string) (*hubSession, error) {
+func (h *hub) open(ctx context.Context, v *visit, id string) (*hubSession, error) {
 	if h.lane.registry.isStopping() {
 		return nil, ErrStopping
 	}
 	if id != "" && !h.admitSession() {
 		return nil, errOverloaded
 	}
-	s, err := h.connect(v, id)
+	s, err := h.connect(ctx, v, id)
 	if id == "" {
 		return s, err
 	}
@@ -204,9 +204,9 @@ func (h *hub) admitSession() bool {
 	return true
 }
 
-func (h *hub) connect(v *visit, id string) (*hubSession, error) {
+func (h *hub) connect(ctx context.Context, v *visit, id string) (*hubSession, error) {
 	// The session outlives the request that made it.
-	ctx, end := h.life.begin(v.r.Context(), true)
+	ctx, end := h.life.begin(ctx, true)
 	if end == nil {
 		return nil, ErrStopping
 	}
@@ -214,7 +214,7 @@ func (h *hub) connect(v *visit, id string) (*hubSession, error) {
 	var stop func(context.Context)
 	var err error
 	if id == "" || h.lane.backend.Shared {
-		conn, stop, err = h.mux.attach(id != "")
+		conn, stop, err = h.mux.attach(ctx, id != "")
 	} else {
 		conn, stop, err = h.lane.dial()
 	}

@@ -117,14 +117,14 @@ func (s *hubSession) post(ctx context.Context, v *visit, raw []byte) {
 }
 
 // serveStream serves the GET stream: what the server sends unasked.
-func (s *hubSession) serveStream(v *visit) {
+func (s *hubSession) serveStream(ctx context.Context, v *visit) {
 	s.touch()
 	if !s.port.claimStream() {
 		http.Error(v.w, "a stream of this session is open", http.StatusConflict)
 		return
 	}
 	defer s.port.releaseStream()
-	ctx, end := s.hub.life.begin(v.r.Context(), false)
+	ctx, end := s.hub.life.begin(ctx, false)
 	if end == nil {
 		http.Error(v.w, "gateway is stopping", http.StatusServiceUnavailable)
 		return

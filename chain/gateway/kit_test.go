@@ -22,6 +22,7 @@ import (
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
+	"github.com/chaintrail/chaintrail/schemas/seal"
 )
 
 // childEnv makes the test binary a stdio server, so that children are real processes.
@@ -145,6 +146,8 @@ func (l *ledger) check(t *testing.T) {
 			if r.Event.Decision.Outcome == "" {
 				t.Errorf("exchange %s: no outcome", id)
 			}
+		default:
+			t.Errorf("event of kind %s", r.Event.Kind)
 		}
 	}
 	for id, s := range state {
@@ -175,6 +178,8 @@ type fakePlan struct {
 func (p *fakePlan) Matches(event string, phase schemas.Phase) bool {
 	return p.matches == nil || p.matches(event, phase)
 }
+
+func (p *fakePlan) Digest() seal.Hash { return seal.Hash{1} }
 
 func (p *fakePlan) Run(ctx context.Context, in chain.Input) chain.Result {
 	res := p.run(ctx, in)
@@ -295,7 +300,7 @@ func sdkServer(stop <-chan struct{}) *mcp.Server {
 	mcp.AddTool(s, &mcp.Tool{Name: "elicit"}, func(ctx context.Context, r *mcp.CallToolRequest, _ args) (*mcp.CallToolResult, any, error) {
 		res, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "who?", RequestedSchema: jsonx.Value(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
 		if err != nil {
-			return text("refused: " + err.Error()), nil, nil
+			return text("refused: " + err.Error()), nil, nil //nolint:nilerr // the test reads it in the result
 		}
 		name, _ := res.Content["name"].(string)
 		return text(res.Action + " " + name), nil, nil
@@ -307,7 +312,7 @@ func sdkServer(stop <-chan struct{}) *mcp.Server {
 		}
 		return nil, nil, context.Canceled
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "update"}, func(ctx context.Context, r *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "update"}, func(ctx context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
 		return text("ok"), nil, s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: "test://" + a.Text})
 	})
 	s.AddResource(&mcp.Resource{URI: "test://r", Name: "r"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
@@ -409,10 +414,16 @@ type way struct {
 func eachWay(t *testing.T, p *fakePlan, test func(t *testing.T, w way)) {
 	t.Helper()
 	for _, c := range []struct{ client, backend, version string }{
-		{"http", "http", legacy}, {"http", "http-json", legacy}, {"http", "stateless", version20260728},
-		{"http", "stdio", legacy}, {"http", "shared", legacy}, {"http", "shared", version20260728},
-		{"stdio", "stdio", legacy}, {"stdio", "stdio", version20260728},
-		{"stdio", "http", legacy}, {"stdio", "stateless", version20260728},
+		{"http", "http", legacy},
+		{"http", "http-json", legacy},
+		{"http", "stateless", version20260728},
+		{"http", "stdio", legacy},
+		{"http", "shared", legacy},
+		{"http", "shared", version20260728},
+		{"stdio", "stdio", legacy},
+		{"stdio", "stdio", version20260728},
+		{"stdio", "http", legacy},
+		{"stdio", "stateless", version20260728},
 	} {
 		t.Run(c.client+" to "+c.backend+" "+c.version, func(t *testing.T) {
 			t.Parallel()
@@ -420,11 +431,17 @@ func eachWay(t *testing.T, p *fakePlan, test func(t *testing.T, w way)) {
 			w := way{version: c.version, json: c.backend == "http-json"}
 			if c.client == "http" {
 				w.front = serve(t, opts)
-				w.connect = func(t *testing.T, o *mcp.ClientOptions) *mcp.ClientSession { return connect(t, w.url, o, c.version) }
+				w.connect = func(t *testing.T, o *mcp.ClientOptions) *mcp.ClientSession {
+					t.Helper()
+					return connect(t, w.url, o, c.version)
+				}
 			} else {
 				l := serveLines(t, opts)
 				w.front = l.front
-				w.connect = func(t *testing.T, o *mcp.ClientOptions) *mcp.ClientSession { return l.connect(t, o, c.version) }
+				w.connect = func(t *testing.T, o *mcp.ClientOptions) *mcp.ClientSession {
+					t.Helper()
+					return l.connect(t, o, c.version)
+				}
 			}
 			test(t, w)
 		})

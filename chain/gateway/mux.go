@@ -61,7 +61,7 @@ func newMux(l *lane, lf *life) *mux { return &mux{lane: l, life: lf} }
 
 // attach gives a session a seat, and starts the server if none runs. Only lasting seats get what the
 // server tells everybody.
-func (m *mux) attach(lasting bool) (*seat, func(context.Context), error) {
+func (m *mux) attach(ctx context.Context, lasting bool) (*seat, func(context.Context), error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.up == nil {
@@ -74,15 +74,15 @@ func (m *mux) attach(lasting bool) (*seat, func(context.Context), error) {
 			asked: make(map[string]*seat), subs: make(map[string]map[*seat]struct{}),
 		}
 		m.up = up
-		m.ends.Go(func() { m.run(up) }) // exits when the server's stream ends, at the latest by close
+		ctx := context.WithoutCancel(ctx)
+		m.ends.Go(func() { m.run(ctx, up) }) // exits when the server's stream ends, at the latest by close
 	}
 	s := &seat{mux: m, server: m.up, lasting: lasting, ended: make(chan struct{}), own: make(map[string]string), listening: make(chan struct{})}
 	m.up.seats[s] = struct{}{}
 	return s, func(context.Context) { _ = s.Close() }, nil
 }
 
-func (m *mux) run(up *muxServer) {
-	ctx := context.Background()
+func (m *mux) run(ctx context.Context, up *muxServer) {
 	err := up.conn.Receive(ctx, func(raw []byte) { m.fromServer(ctx, up, raw) }, func(err error) {
 		m.lane.log.WarnContext(ctx, "message of the server skipped", slog.Any("error", err))
 	})

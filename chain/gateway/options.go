@@ -30,6 +30,8 @@ const (
 type Plan interface {
 	// Matches reports whether any interceptor has a hook for the event in the phase.
 	Matches(event string, phase schemas.Phase) bool
+	// Digest names the plan.
+	Digest() seal.Hash
 	// Run takes one message through the plan. It returns soon after ctx is done.
 	Run(ctx context.Context, in chain.Input) chain.Result
 }

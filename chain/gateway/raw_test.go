@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -125,7 +126,7 @@ func TestBatch(t *testing.T) {
 	_, _, body := postRaw(t, g.url, batch, "Mcp-Protocol-Version", "2025-03-26")
 	var ids []string
 	_, err := wire.Parse(body, wire.Limits{})
-	list, ok := err.(*wire.BatchError)
+	list, ok := errors.AsType[*wire.BatchError](err)
 	if !ok {
 		t.Fatalf("answer is no batch: %s", body)
 	}
@@ -381,7 +382,7 @@ func TestSessionIDs(t *testing.T) {
 func TestResume(t *testing.T) {
 	t.Parallel()
 	var p fakePlan
-	p.matches = func(event string, phase schemas.Phase) bool { return phase == schemas.PhaseResponse }
+	p.matches = func(_ string, phase schemas.Phase) bool { return phase == schemas.PhaseResponse }
 	p.run = func(_ context.Context, in chain.Input) chain.Result {
 		return chain.Result{Modified: true, Payload: replace(in.Payload, "secret", "gone")}
 	}
@@ -461,7 +462,11 @@ func TestRebinding(t *testing.T) {
 		host, origin string
 		want         int
 	}{
-		{"", "", 200}, {"evil.example", "", 403}, {"", "http://evil.example", 403}, {"", "http://localhost:1234", 200}, {"localhost", "", 200},
+		{"", "", 200},
+		{"evil.example", "", 403},
+		{"", "http://evil.example", 403},
+		{"", "http://localhost:1234", 200},
+		{"localhost", "", 200},
 		{"evil.example:80", "http://localhost", 403},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url, strings.NewReader(pingText))

@@ -116,6 +116,9 @@ func (x *exchange) decision(res *chain.Result, v verdict) *schemas.Decision {
 		Modified: res.Modified, PlanDigest: res.PlanDigest, ChainUS: res.Duration.Microseconds(),
 		Outcome: v.outcome, Cause: v.cause, IsError: v.isError,
 	}
+	if d.PlanDigest.IsZero() && x.plan != nil {
+		d.PlanDigest = x.plan.Digest() // also when nothing matched: that is what the plan said
+	}
 	denial := v.denial
 	if denial == nil {
 		denial = res.Denial

@@ -36,20 +36,20 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	switch req.Method {
 	case http.MethodPost:
-		r.post(v)
+		r.post(req.Context(), v)
 	case http.MethodGet:
-		r.stream(v)
+		r.stream(req.Context(), v)
 	default:
-		r.pass(v)
+		r.pass(req.Context(), v)
 	}
 }
 
-func (r *relay) post(v *visit) {
-	msg, batch, ok := v.read()
+func (r *relay) post(ctx context.Context, v *visit) {
+	msg, batch, ok := v.read(ctx)
 	if !ok {
 		return
 	}
-	ctx, end := r.life.begin(v.r.Context(), true)
+	ctx, end := r.life.begin(ctx, true)
 	if end == nil {
 		v.write(r.lane.refuseStopping(ctx, v.arrival(msg)))
 		return
@@ -77,8 +77,8 @@ func (r *relay) post(v *visit) {
 }
 
 // stream carries the GET stream of a session, which a client also uses to resume a broken one.
-func (r *relay) stream(v *visit) {
-	ctx, end := r.life.begin(v.r.Context(), false)
+func (r *relay) stream(ctx context.Context, v *visit) {
+	ctx, end := r.life.begin(ctx, false)
 	if end == nil {
 		http.Error(v.w, "gateway is stopping", http.StatusServiceUnavailable)
 		return
@@ -99,8 +99,8 @@ func (r *relay) stream(v *visit) {
 }
 
 // pass carries DELETE, and whatever else a method may be.
-func (r *relay) pass(v *visit) {
-	ctx, end := r.life.begin(v.r.Context(), false)
+func (r *relay) pass(ctx context.Context, v *visit) {
+	ctx, end := r.life.begin(ctx, false)
 	if end == nil {
 		http.Error(v.w, "gateway is stopping", http.StatusServiceUnavailable)
 		return

@@ -32,7 +32,7 @@ func (p *post) request(ctx context.Context, msg wire.Message) {
 	p.version = x.version
 	upCtx, cancelUp := context.WithCancel(ctx)
 	defer cancelUp()
-	defer p.onGone(x, cancelUp)()
+	defer p.onGone(ctx, x, cancelUp)()
 	forward, a, ok := x.admit(ctx)
 	if !ok {
 		p.write(a)
@@ -126,7 +126,8 @@ func (p *post) answerJSON(ctx context.Context, resp *http.Response, body []byte)
 		return false
 	}
 	x := p.own[0]
-	if wire.IDKey(msg.ID) != wire.IDKey(x.msg.ID) && !(msg.Kind == wire.KindError && (msg.ID == nil || string(msg.ID) == "null")) {
+	anonymous := msg.Kind == wire.KindError && (msg.ID == nil || string(msg.ID) == "null")
+	if !anonymous && wire.IDKey(msg.ID) != wire.IDKey(x.msg.ID) {
 		return false
 	}
 	a := x.settle(ctx, msg)

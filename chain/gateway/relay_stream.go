@@ -101,7 +101,7 @@ func (s *streamWriter) write(ev wire.Event) {
 	}
 	if err := s.to.Write(ev); err != nil {
 		s.gone = true
-		s.lane.log.DebugContext(s.r.Context(), "event not delivered", slog.Any("error", err))
+		s.lane.log.Debug("event not delivered", slog.Any("error", err))
 	}
 }
 
@@ -176,6 +176,7 @@ func (s *streamReader) take(ctx context.Context, ev wire.Event) *slot {
 		return &slot{ev: ev}
 	case wire.KindRequest:
 		return s.work(ev, func() []byte { return s.asked(ctx, msg) })
+	default:
 	}
 	x := s.waiting(msg.ID)
 	if x == nil {

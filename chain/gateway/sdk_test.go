@@ -17,9 +17,15 @@ const legacy = "2025-11-25"
 func TestCallOverHTTP(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ backend, version string }{
-		{"http", legacy}, {"http-json", legacy}, {"http", "2025-03-26"},
-		{"stateless", legacy}, {"stateless", version20260728},
-		{"stdio", legacy}, {"shared", legacy}, {"stdio", version20260728}, {"shared", version20260728},
+		{"http", legacy},
+		{"http-json", legacy},
+		{"http", "2025-03-26"},
+		{"stateless", legacy},
+		{"stateless", version20260728},
+		{"stdio", legacy},
+		{"shared", legacy},
+		{"stdio", version20260728},
+		{"shared", version20260728},
 	} {
 		t.Run(c.backend+" "+c.version, func(t *testing.T) {
 			t.Parallel()

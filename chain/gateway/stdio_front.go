@@ -129,7 +129,7 @@ func (l *lane) dial() (conn wire.Conn, stop func(context.Context), err error) {
 			Client: &http.Client{Transport: l.opts.Transport}, Header: header,
 			MaxMessage: int(l.opts.MaxMessage), Listen: true, CloseWait: l.opts.StopGrace,
 		})
-		return c, func(ctx context.Context) { l.stopped(ctx, c.Close()) }, nil
+		return c, func(ctx context.Context) { l.stopped(ctx, c.Close()) }, nil //nolint:contextcheck // its Close has a deadline of its own
 	}
 	child, err := wire.StartChild(wire.ChildConfig{
 		Command: l.backend.Command, Dir: l.backend.Dir, Env: environment(l.backend.Env),

@@ -65,8 +65,12 @@ func (l *lines) connect(t *testing.T, opts *mcp.ClientOptions, version string) *
 func TestCallOverStdio(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ backend, version string }{
-		{"stdio", legacy}, {"stdio", version20260728}, {"http", legacy}, {"http-json", legacy},
-		{"stateless", legacy}, {"stateless", version20260728},
+		{"stdio", legacy},
+		{"stdio", version20260728},
+		{"http", legacy},
+		{"http-json", legacy},
+		{"stateless", legacy},
+		{"stateless", version20260728},
 	} {
 		t.Run(c.backend+" "+c.version, func(t *testing.T) {
 			t.Parallel()
