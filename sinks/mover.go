@@ -19,7 +19,7 @@ type mover struct {
 
 // repeat stores an open range once more, exactly as it was cut.
 func (w *mover) repeat(ctx context.Context, open Range) error {
-	w.p.opts.Log.Info("repeating a range whose outcome is not known",
+	w.p.opts.Log.InfoContext(ctx, "repeating a range whose outcome is not known",
 		slog.Uint64("first", open.First), slog.Uint64("last", open.Last))
 	entries := make([]Entry, 0, open.Count)
 	for after := open.First - 1; after < open.Last; after = entries[len(entries)-1].Position {
@@ -165,15 +165,15 @@ func (w *mover) judge(ctx context.Context, e *Entry, verdict Verdict) (keep bool
 	switch verdict {
 	case VerdictDuplicate:
 		w.p.stats.update(func(s *Stats) { s.Duplicates++ })
-		log.Warn("event was stored before and is skipped")
+		log.WarnContext(ctx, "event was stored before and is skipped")
 		return false, nil
 	case VerdictFork:
 		w.p.stats.update(func(s *Stats) { s.Forks++ })
-		log.Error("fork: another event was stored under this number")
+		log.ErrorContext(ctx, "fork: another event was stored under this number")
 		return false, w.p.put(ctx, Letter{Message: e.Message, Reason: "fork"})
 	case VerdictHole:
 		w.p.stats.update(func(s *Stats) { s.Holes++ })
-		log.Error("events of this writer before this one are missing in the stream")
+		log.ErrorContext(ctx, "events of this writer before this one are missing in the stream")
 	case VerdictNew:
 	}
 	return true, nil

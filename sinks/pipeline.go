@@ -175,7 +175,7 @@ func (p *Pipeline) put(ctx context.Context, letter Letter) error {
 	if err != nil {
 		return fmt.Errorf("dead-letter %s at %d: %w", letter.Stream, letter.Position, err)
 	}
-	p.opts.Log.Error("message went to the dead letters", slog.Uint64("position", letter.Position),
+	p.opts.Log.ErrorContext(ctx, "message went to the dead letters", slog.Uint64("position", letter.Position),
 		slog.String("reason", letter.Reason))
 	return nil
 }

@@ -54,9 +54,16 @@ func TestTrackerSeesForks(t *testing.T) {
 		hash seal.Hash
 		want sinks.Verdict
 	}{
-		{1, a, sinks.VerdictNew}, {1, a, sinks.VerdictDuplicate}, {1, b, sinks.VerdictFork}, {4, a, sinks.VerdictHole},
-		{3, a, sinks.VerdictNew}, {3, b, sinks.VerdictFork}, {4, b, sinks.VerdictFork}, {2, b, sinks.VerdictNew},
-		{5000, a, sinks.VerdictHole}, {4, b, sinks.VerdictDuplicate},
+		{1, a, sinks.VerdictNew},
+		{1, a, sinks.VerdictDuplicate},
+		{1, b, sinks.VerdictFork},
+		{4, a, sinks.VerdictHole},
+		{3, a, sinks.VerdictNew},
+		{3, b, sinks.VerdictFork},
+		{4, b, sinks.VerdictFork},
+		{2, b, sinks.VerdictNew},
+		{5000, a, sinks.VerdictHole},
+		{4, b, sinks.VerdictDuplicate},
 	} {
 		if got := tracker.Seen(writer, step.seq, step.hash); got != step.want {
 			t.Errorf("verdict on %d is %d, want %d", step.seq, got, step.want)

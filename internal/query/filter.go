@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"uuid"
@@ -123,11 +124,11 @@ func (f *Filter) text(w *where, inside string, insideArgs []any) error {
 	}
 	part.add("(positionCaseInsensitiveUTF8(data, ?) > 0 OR positionCaseInsensitiveUTF8(data, ?) > 0)",
 		f.Text, string(escaped[1:len(escaped)-1])) // as it is, and as it stands inside a JSON string
-	args := append(part.args, insideArgs...)
+	args := slices.Concat(part.args, insideArgs)
 	one := func(table string) string {
 		return "SELECT exchange_id FROM " + table + " WHERE " + part.String() + inside
 	}
-	w.add("exchange_id IN ("+one("bodies")+" UNION ALL "+one("open_items")+")", append(args, args...)...)
+	w.add("exchange_id IN ("+one("bodies")+" UNION ALL "+one("open_items")+")", slices.Concat(args, args)...)
 	return nil
 }
 
@@ -136,7 +137,7 @@ func (f *Filter) text(w *where, inside string, insideArgs []any) error {
 func words(text string) []string {
 	var out []string
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool {
-		return r < 0x80 && !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+		return r < 0x80 && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}) {
 		if strings.IndexFunc(word, func(r rune) bool { return r >= 0x80 }) < 0 {
 			out = append(out, strings.ToLower(word))

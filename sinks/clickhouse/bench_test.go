@@ -16,6 +16,7 @@ func BenchmarkEvents(b *testing.B) { benchmark(b, clickhouse.ContentEvents) }
 func BenchmarkOpenItems(b *testing.B) { benchmark(b, clickhouse.ContentOpen) }
 
 func benchmark(b *testing.B, content clickhouse.Content) {
+	b.Helper()
 	r := &rig{conn: store(b), stream: sinktest.NewStream("BENCH"), content: content, opts: sinks.Options{}}
 	w := sinktest.NewWriter()
 	body := `{"name":"echo","arguments":{"text":"` + strings.Repeat("lorem ipsum dolor ", 100) + `"}}`

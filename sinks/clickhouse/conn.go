@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,7 +24,7 @@ func Open(dsn string) (driver.Conn, error) {
 	opts, err := clickhouse.ParseDSN(dsn)
 	if err != nil {
 		// The error of the parser may repeat the DSN with its password.
-		return nil, fmt.Errorf("the ClickHouse DSN must look like clickhouse://user:password@host:9000/database or " +
+		return nil, errors.New("the ClickHouse DSN must look like clickhouse://user:password@host:9000/database or " +
 			"http://user:password@host:8123/database")
 	}
 	if opts.Settings == nil {
@@ -56,4 +57,15 @@ func accepted(v proto.Version) error {
 		return fmt.Errorf("%w: it has version %d.%d.%d, needed is %s or newer", ErrTooOld, v.Major, v.Minor, v.Patch, MinVersion)
 	}
 	return nil
+}
+
+// each calls scan for each row and closes the rows.
+func each(rows driver.Rows, scan func() error) error {
+	defer rows.Close() //nolint:errcheck // Err says what went wrong
+	for rows.Next() {
+		if err := scan(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

@@ -42,7 +42,7 @@ func TestKilledEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := clickhouse.Migrate(t.Context(), conn, nil); err != nil {
 		t.Fatal(err)
 	}

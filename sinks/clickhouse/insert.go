@@ -66,7 +66,7 @@ func (in *inserter) span(ctx context.Context, b *block, i, j int, token string) 
 	case !isDataError(err):
 		return fmt.Errorf("insert into %s: %w", b.table, err)
 	case j-i == 1:
-		in.log.Error("the store refuses a row", slog.String("table", b.table), slog.Uint64("position", b.positions[i]))
+		in.log.ErrorContext(ctx, "the store refuses a row", slog.String("table", b.table), slog.Uint64("position", b.positions[i]))
 		return in.refused(ctx, b.table, b.positions[i], err)
 	}
 	// Nothing of this block was stored. A repetition after a crash meets the same error and makes the same halves.
@@ -118,16 +118,16 @@ func (in *inserter) describe(ctx context.Context, b *block) ([]clickhouse.Column
 	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", b.table, err)
 	}
-	defer rows.Close()
 	have := map[string]string{}
-	for rows.Next() {
+	err = each(rows, func() error {
 		var name, typ string
 		if err := rows.Scan(&name, &typ); err != nil {
-			return nil, fmt.Errorf("describe %s: %w", b.table, err)
+			return err
 		}
 		have[name] = typ
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", b.table, err)
 	}
 	types := make([]clickhouse.ColumnNameAndType, 0, len(b.columns))

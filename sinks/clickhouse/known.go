@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"maps"
 	"uuid"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -98,21 +99,19 @@ func (k *known) meet(ctx context.Context, entries []sinks.Entry) error {
 	if err != nil {
 		return fmt.Errorf("look up writers: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
+	err = each(rows, func() error {
 		var writer driveruuid.UUID
 		var last uint64
 		if err := rows.Scan(&writer, &last); err != nil {
-			return fmt.Errorf("look up writers: %w", err)
+			return err
 		}
 		fresh[uuid.UUID(writer)] = last
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("look up writers: %w", err)
 	}
-	for writer, last := range fresh {
-		k.last[writer] = last
-	}
+	maps.Copy(k.last, fresh)
 	return nil
 }
 
@@ -148,20 +147,20 @@ func (k *known) lookUp(ctx context.Context, entries []sinks.Entry) (map[key]seal
 	if err != nil {
 		return nil, fmt.Errorf("look up events: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
+	err = each(rows, func() error {
 		var writer driveruuid.UUID
 		var at key
 		var hash []byte
 		if err := rows.Scan(&writer, &at.seq, &at.part, &hash); err != nil {
-			return nil, fmt.Errorf("look up events: %w", err)
+			return err
 		}
 		at.writer = uuid.UUID(writer)
 		var h seal.Hash
 		copy(h[:], hash)
 		stored[at] = h
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("look up events: %w", err)
 	}
 	return stored, nil
@@ -189,15 +188,15 @@ func (k *known) results(ctx context.Context, entries []sinks.Entry) (map[string]
 	if err != nil {
 		return nil, fmt.Errorf("look up invocations: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
+	err = each(rows, func() error {
 		var id string
 		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("look up invocations: %w", err)
+			return err
 		}
 		have[id] = true
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("look up invocations: %w", err)
 	}
 	return have, nil
@@ -205,5 +204,7 @@ func (k *known) results(ctx context.Context, entries []sinks.Entry) (map[string]
 
 // large lets a query name a whole batch.
 func large(ctx context.Context) context.Context {
-	return clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_query_size": 64 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000}))
+	return clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+		"max_query_size": 64 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000,
+	}))
 }

@@ -19,24 +19,24 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // store is a migrated database of the test's own on the real engine.
-func store(t testing.TB) driver.Conn {
-	t.Helper()
-	conn, err := clickhouse.Open(enginetest.Start(t))
+func store(tb testing.TB) driver.Conn {
+	tb.Helper()
+	conn, err := clickhouse.Open(enginetest.Start(tb))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := clickhouse.Migrate(t.Context(), conn, nil); err != nil {
-		t.Fatal(err)
+	tb.Cleanup(func() { _ = conn.Close() })
+	if _, err := clickhouse.Migrate(tb.Context(), conn, nil); err != nil {
+		tb.Fatal(err)
 	}
 	return conn
 }
 
-func count(t testing.TB, conn driver.Conn, query string, args ...any) uint64 {
-	t.Helper()
+func count(tb testing.TB, conn driver.Conn, query string) uint64 {
+	tb.Helper()
 	var n uint64
-	if err := conn.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
+	if err := conn.QueryRow(tb.Context(), query).Scan(&n); err != nil {
+		tb.Fatalf("%s: %v", query, err)
 	}
 	return n
 }
@@ -54,28 +54,28 @@ type rig struct {
 	sabotage string
 }
 
-func newRig(t testing.TB, name string, content clickhouse.Content) *rig {
-	t.Helper()
-	return &rig{conn: store(t), stream: sinktest.NewStream(name), content: content, opts: sinks.Options{Linger: -1, Retry: fast}}
+func newRig(tb testing.TB, name string, content clickhouse.Content) *rig {
+	tb.Helper()
+	return &rig{conn: store(tb), stream: sinktest.NewStream(name), content: content, opts: sinks.Options{Linger: -1, Retry: fast}}
 }
 
-func (r *rig) writer(t testing.TB) *clickhouse.Writer {
-	t.Helper()
+func (r *rig) writer(tb testing.TB) *clickhouse.Writer {
+	tb.Helper()
 	w, err := clickhouse.NewWriter(clickhouse.Config{
 		Content: r.content, Source: &sinktest.Source{Stream: r.stream}, Cursors: &r.cursors, Letters: &r.letters, Conn: r.conn,
 		Options: &r.opts, Sabotage: r.sabotage,
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return w
 }
 
 // drain runs a new writer until it stored everything, and returns its statistics.
-func (r *rig) drain(t testing.TB) sinks.Stats {
-	t.Helper()
-	w := r.writer(t)
-	ctx, cancel := context.WithCancel(t.Context())
+func (r *rig) drain(tb testing.TB) sinks.Stats {
+	tb.Helper()
+	w := r.writer(tb)
+	ctx, cancel := context.WithCancel(tb.Context())
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -84,24 +84,24 @@ func (r *rig) drain(t testing.TB) sinks.Stats {
 	for w.Stats().Position < r.stream.Last() {
 		select {
 		case err := <-done:
-			t.Fatalf("writer stopped at %d: %v", w.Stats().Position, err)
+			tb.Fatalf("writer stopped at %d: %v", w.Stats().Position, err)
 		case <-tick.C:
-		case <-t.Context().Done():
-			t.Fatal("writer did not finish")
+		case <-tb.Context().Done():
+			tb.Fatal("writer did not finish")
 		}
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Fatalf("writer: %v", err)
+		tb.Fatalf("writer: %v", err)
 	}
 	return w.Stats()
 }
 
 // clean fails the test when something went to the dead letters.
-func (r *rig) clean(t testing.TB) {
-	t.Helper()
+func (r *rig) clean(tb testing.TB) {
+	tb.Helper()
 	if reasons := r.letters.Reasons(); len(reasons) > 0 {
-		t.Errorf("dead letters: %v", reasons)
+		tb.Errorf("dead letters: %v", reasons)
 	}
 }
 

@@ -77,16 +77,16 @@ func Recorded(ctx context.Context, conn driver.Conn) (map[uint32]Applied, error)
 	if err != nil {
 		return nil, fmt.Errorf("read schema_migrations: %w", err)
 	}
-	defer rows.Close()
 	have := map[uint32]Applied{}
-	for rows.Next() {
+	err = each(rows, func() error {
 		var a Applied
 		if err := rows.Scan(&a.Version, &a.Name, &a.Checksum, &a.Applied); err != nil {
-			return nil, fmt.Errorf("read schema_migrations: %w", err)
+			return err
 		}
 		have[a.Version] = a
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read schema_migrations: %w", err)
 	}
 	return have, nil

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/chaintrail/chaintrail/internal/engine/enginetest"
 	"github.com/chaintrail/chaintrail/sinks"
@@ -35,7 +34,7 @@ func TestMigrateByManyAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	var group errgroup.Group
 	for range 4 {
 		group.Go(func() error { _, err := clickhouse.Migrate(t.Context(), conn, nil); return err })
@@ -108,7 +107,7 @@ func (p *place) Read(t *testing.T) (all []sinktest.Stored) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var s sinktest.Stored
 		if err := rows.Scan(&s.Position, &s.Hash); err != nil {
@@ -121,5 +120,8 @@ func (p *place) Read(t *testing.T) (all []sinktest.Stored) {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	sinktest.Suite(t, func(t *testing.T, stream string) sinktest.Place { return &place{conn: store(t), stream: stream} })
+	sinktest.Suite(t, func(t *testing.T, stream string) sinktest.Place {
+		t.Helper()
+		return &place{conn: store(t), stream: stream}
+	})
 }

@@ -47,7 +47,8 @@ type origin struct {
 	exchange uuid.UUID
 }
 
-func (p *place) put(o *origin) {
+// at fills the columns of the place for one row.
+func (p *place) at(o *origin) {
 	writer, seq := o.entry.Writer()
 	p.tenant.add(o.tenant)
 	p.time.put(o.time)

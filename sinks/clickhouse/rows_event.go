@@ -154,7 +154,7 @@ func (r *planRows) add(o *origin) {
 	if plan == nil {
 		return
 	}
-	r.place.put(o)
+	r.at(o)
 	r.digest.add(plan.Digest[:])
 	r.server.add(plan.Server)
 	r.entries.put(len(plan.Entries))

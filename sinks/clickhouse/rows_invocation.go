@@ -90,7 +90,7 @@ func (r *invocationRows) add(o *origin, known map[string]bool) {
 		if known != nil {
 			known[v.ID] = true // a second result in the same batch
 		}
-		r.place.put(o)
+		r.at(o)
 		r.addOne(event, op, v)
 		r.interception.put(interception)
 	}

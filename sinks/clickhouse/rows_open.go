@@ -78,7 +78,7 @@ func (r *itemRows) initData() { r.data = col[[]byte](&r.block, "data") }
 
 func (r *itemRows) add(o *origin) {
 	h := o.entry.Item
-	r.place.put(o)
+	r.at(o)
 	r.kind.add(string(h.Kind))
 	r.role.add(string(h.Role))
 	r.idx.put(h.Index)

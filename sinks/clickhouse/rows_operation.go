@@ -100,7 +100,7 @@ func (r *operationRows) add(o *origin) {
 	event := o.entry.Event
 	c, a, op, d := groups(event)
 	before, after := bodySizes(event.Open)
-	r.place.put(o)
+	r.at(o)
 	if r.kind != nil {
 		r.kind.add(string(event.Kind))
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/chaintrail/chaintrail/internal/retry"
-	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/sinks"
 )
 
@@ -123,7 +122,7 @@ func (s *sink) Resume(ctx context.Context, _ string) (sinks.State, error) {
 		p.Epoch = uuid.NewV4()
 		err := retry.Do(ctx, s.policy, func(ctx context.Context) error {
 			return s.config.Conn.QueryRow(ctx, "SELECT if(count() = 0, 0, max(leaf) + 1) FROM events WHERE stream = ? AND leaf != ?",
-				s.stream, uint64(sinks.NoLeaf)).Scan(&p.Leaves)
+				s.stream, sinks.NoLeaf).Scan(&p.Leaves)
 		})
 		if err != nil {
 			return sinks.State{}, fmt.Errorf("count leaves of %s: %w", s.stream, err)
@@ -152,7 +151,8 @@ func (s *sink) Classify(ctx context.Context, _ uint64, entries []sinks.Entry) (v
 func (s *sink) Store(ctx context.Context, batch sinks.Batch) error {
 	begun := s.cursor.progress
 	s.batches++
-	if len(batch.Entries) > 0 && !(s.config.Sabotage == sabotageDrop && s.batches%10 == 0) {
+	dropped := s.config.Sabotage == sabotageDrop && s.batches%10 == 0
+	if len(batch.Entries) > 0 && !dropped {
 		intent := batch.Range
 		begun.Intent = &intent
 		// Also for a repetition: it fences off whoever announced the range and may still be alive.
@@ -204,7 +204,7 @@ func (s *sink) blocks(ctx context.Context, entries []sinks.Entry) ([]*block, err
 // refuse dead-letters the message that a refused row came from.
 func (s *sink) refuse(ctx context.Context, table string, position uint64, cause error) error {
 	letter := sinks.Letter{
-		Stream: s.stream, Message: schemas.Message{Position: position}, Reason: "refused", Table: table, Err: cause,
+		Stream: s.stream, Reason: "refused", Table: table, Err: cause, Position: position,
 	}
 	for i := range s.entries {
 		if s.entries[i].Position == position {

@@ -80,12 +80,18 @@ func lines(t *testing.T, raw []byte) (all []sinktest.Stored) {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	sinktest.Suite(t, func(t *testing.T, _ string) sinktest.Place { return &place{dir: t.TempDir()} })
+	sinktest.Suite(t, func(t *testing.T, _ string) sinktest.Place {
+		t.Helper()
+		return &place{dir: t.TempDir()}
+	})
 }
 
 func TestContractWithRotation(t *testing.T) {
 	t.Parallel()
-	sinktest.Suite(t, func(t *testing.T, _ string) sinktest.Place { return &place{dir: t.TempDir(), max: 900} })
+	sinktest.Suite(t, func(t *testing.T, _ string) sinktest.Place {
+		t.Helper()
+		return &place{dir: t.TempDir(), max: 900}
+	})
 }
 
 // crashing is a place whose last write never reached its cursor: what a process that dies between both leaves behind.
@@ -115,7 +121,10 @@ func (p *crashing) Read(t *testing.T) []sinktest.Stored {
 
 func TestContractAfterTornWrites(t *testing.T) {
 	t.Parallel()
-	sinktest.Suite(t, func(t *testing.T, _ string) sinktest.Place { return &crashing{place{dir: t.TempDir(), max: 2000}} })
+	sinktest.Suite(t, func(t *testing.T, _ string) sinktest.Place {
+		t.Helper()
+		return &crashing{place{dir: t.TempDir(), max: 2000}}
+	})
 }
 
 func TestFolderIsLocked(t *testing.T) {
@@ -169,7 +178,7 @@ func TestLetters(t *testing.T) {
 	l := file.NewLetters(path)
 	for i := range 3 {
 		err := l.Put(t.Context(), sinks.Letter{
-			Stream: "S", Message: sinks.Message{Position: uint64(i), Subject: "a\xff", Header: map[string][]string{"H\xff": {"v\xff"}}, Data: []byte("\xff\n")},
+			Stream: "S", Position: uint64(i), Subject: "a\xff", Header: map[string][]string{"H\xff": {"v\xff"}}, Data: []byte("\xff\n"),
 			Reason: "undecodable", Err: errors.New("odd \xff"),
 		})
 		if err != nil {

@@ -28,8 +28,8 @@ func NewWriter() *Writer {
 }
 
 // Event seals an event as a message of an event stream.
-func (w *Writer) Event(t testing.TB, event *schemas.Event) sinks.Message {
-	t.Helper()
+func (w *Writer) Event(tb testing.TB, event *schemas.Event) sinks.Message {
+	tb.Helper()
 	w.Seq++
 	w.Time += 1000
 	event.Schema, event.Writer, event.Seq, event.PrevHash = schemas.Version, w.ID, w.Seq, w.prev
@@ -39,7 +39,7 @@ func (w *Writer) Event(t testing.TB, event *schemas.Event) sinks.Message {
 	}
 	raw, err := jsonx.Marshal(event)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.prev = seal.Event(raw)
 	return sinks.Message{
@@ -52,8 +52,8 @@ func (w *Writer) Event(t testing.TB, event *schemas.Event) sinks.Message {
 }
 
 // Item makes the message of an open stream for an item of an event that was made by this writer.
-func (w *Writer) Item(t testing.TB, event *schemas.Event, h schemas.OpenHeader, data []byte) sinks.Message {
-	t.Helper()
+func (w *Writer) Item(tb testing.TB, event *schemas.Event, h schemas.OpenHeader, data []byte) sinks.Message {
+	tb.Helper()
 	h.Event, h.Tenant, h.Writer, h.Seq, h.Time, h.Kind = event.ID, event.Tenant, event.Writer, event.Seq, event.Time, event.Kind
 	if event.Correlation != nil {
 		h.Exchange = event.Correlation.Exchange
@@ -64,7 +64,7 @@ func (w *Writer) Item(t testing.TB, event *schemas.Event, h schemas.OpenHeader, 
 	}
 	raw, err := jsonx.Marshal(&h)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	class := "kept"
 	if h.Role == schemas.RoleSnapshot {
@@ -86,8 +86,8 @@ type Call struct {
 }
 
 // Call makes an exchange: a tools/call of tool by principal with an outcome, an in-path validator and a deferred sink.
-func (w *Writer) Call(t testing.TB, tool, principal string, outcome schemas.Outcome, body string) *Call {
-	t.Helper()
+func (w *Writer) Call(tb testing.TB, tool, principal string, outcome schemas.Outcome, body string) *Call {
+	tb.Helper()
 	c := &Call{Exchange: uuid.NewV7()}
 	valid := outcome != schemas.OutcomeDenied
 	correlation := func() *schemas.Correlation {
@@ -118,17 +118,17 @@ func (w *Writer) Call(t testing.TB, tool, principal string, outcome schemas.Outc
 			{Role: schemas.RoleContext, Bytes: 40, Keep: schemas.KeepFull},
 		},
 	}
-	c.Events = append(c.Events, w.Event(t, &c.Request))
+	c.Events = append(c.Events, w.Event(tb, &c.Request))
 	context, err := jsonx.Marshal(&schemas.Context{
 		SessionID: "session-1", RequestID: jsonx.Value(`7`), Method: "tools/call", Target: tool, PrincipalType: "user",
 		Principal: principal, ClientName: "inspector", ClientAddress: "192.0.2.7:4711",
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c.Items = append(c.Items,
-		w.Item(t, &c.Request, schemas.OpenHeader{Role: schemas.RoleBefore}, []byte(body)),
-		w.Item(t, &c.Request, schemas.OpenHeader{Role: schemas.RoleContext}, context))
+		w.Item(tb, &c.Request, schemas.OpenHeader{Role: schemas.RoleBefore}, []byte(body)),
+		w.Item(tb, &c.Request, schemas.OpenHeader{Role: schemas.RoleContext}, context))
 	c.Outcome = schemas.Event{
 		Kind: schemas.KindOutcome, Gateway: "gw", Correlation: correlation(), Actor: actor,
 		Operation: &schemas.Operation{
@@ -141,22 +141,22 @@ func (w *Writer) Call(t testing.TB, tool, principal string, outcome schemas.Outc
 	if outcome == schemas.OutcomeDenied {
 		c.Outcome.Decision.Status, c.Outcome.Decision.AbortedAt = schemas.StatusValidationFailed, "guard"
 	}
-	c.Events = append(c.Events, w.Event(t, &c.Outcome))
+	c.Events = append(c.Events, w.Event(tb, &c.Outcome))
 	detail, err := jsonx.Marshal(&schemas.Detail{Reason: "because of " + tool})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	c.Items = append(c.Items, w.Item(t, &c.Outcome, schemas.OpenHeader{Role: schemas.RoleDetail}, detail))
+	c.Items = append(c.Items, w.Item(tb, &c.Outcome, schemas.OpenHeader{Role: schemas.RoleDetail}, detail))
 	return c
 }
 
 // Result makes the invocation event with the result of a call's deferred sink.
-func (w *Writer) Result(t testing.TB, c *Call, attempt int) sinks.Message {
-	t.Helper()
+func (w *Writer) Result(tb testing.TB, c *Call, attempt int) sinks.Message {
+	tb.Helper()
 	recorded := true
 	v := c.Request.Invocations[1]
 	v.State, v.Recorded, v.Attempt, v.DurationUS = schemas.StateFinished, &recorded, attempt, 2500
-	return w.Event(t, &schemas.Event{
+	return w.Event(tb, &schemas.Event{
 		Kind: schemas.KindInvocation, Gateway: "gw",
 		Correlation: &schemas.Correlation{Exchange: c.Exchange, Interception: c.Request.ID},
 		Operation:   c.Request.Operation, Invocations: []schemas.Invocation{v},

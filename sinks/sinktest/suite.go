@@ -134,6 +134,7 @@ func upTo(n uint64) (out []uint64) {
 }
 
 func testOrder(t *testing.T, b *bench) {
+	t.Helper()
 	b.opts.MaxMessages = 7
 	b.stream.Add(b.events(t, 50)...)
 	stats := b.must(t)
@@ -144,6 +145,7 @@ func testOrder(t *testing.T, b *bench) {
 }
 
 func testRestart(t *testing.T, b *bench) {
+	t.Helper()
 	for i := range 6 {
 		b.opts.MaxMessages = 1 + 3*i // cuts differ from run to run
 		b.stream.Add(b.events(t, 11)...)
@@ -174,6 +176,7 @@ func (l *lostAnswer) Store(ctx context.Context, batch sinks.Batch) error {
 }
 
 func testLostAnswer(t *testing.T, b *bench) {
+	t.Helper()
 	b.opts.MaxMessages = 5
 	b.stream.Add(b.events(t, 40)...)
 	for n := 1; n <= 3; n++ {
@@ -188,6 +191,7 @@ func testLostAnswer(t *testing.T, b *bench) {
 }
 
 func testDuplicates(t *testing.T, b *bench) {
+	t.Helper()
 	msgs := b.events(t, 10)
 	b.stream.Add(msgs[:5]...)
 	b.stream.Add(msgs[4], msgs[0]) // 6, 7
@@ -203,6 +207,7 @@ func testDuplicates(t *testing.T, b *bench) {
 }
 
 func testFork(t *testing.T, b *bench) {
+	t.Helper()
 	other := *b.writer
 	b.stream.Add(b.events(t, 3)...)
 	other.Seq = 1
@@ -217,6 +222,7 @@ func testFork(t *testing.T, b *bench) {
 }
 
 func testUndecodable(t *testing.T, b *bench) {
+	t.Helper()
 	want := map[uint64]string{}
 	for i, data := range []string{"", "null", "{", "\xff", `{"schema":"chaintrail.event/v9"}`, `[1]`, "{\"kind\":\"\xff\"}"} {
 		b.stream.Add(sinks.Message{Data: []byte(data), Header: map[string][]string{"Chaintrail-Hash": {""}}})
@@ -236,6 +242,7 @@ func testUndecodable(t *testing.T, b *bench) {
 }
 
 func testFaultySource(t *testing.T, b *bench) {
+	t.Helper()
 	calls := 0
 	b.source.Empty = true
 	b.source.Fault = func(after uint64) error {
@@ -252,6 +259,7 @@ func testFaultySource(t *testing.T, b *bench) {
 
 // A pipeline that waits for messages ends when it is told to, without an error.
 func testNothing(t *testing.T, b *bench) {
+	t.Helper()
 	b.must(t)
 	b.holds(t)
 	b.stream.Add(sinks.Message{Data: []byte("{}"), Header: map[string][]string{"Chaintrail-Hash": {""}}})
@@ -263,6 +271,7 @@ func testNothing(t *testing.T, b *bench) {
 }
 
 func testMonths(t *testing.T, b *bench) {
+	t.Helper()
 	at := time.Date(2026, 2, 28, 23, 0, 0, 0, time.UTC)
 	for i, m := range b.events(t, 10) {
 		m.Published = at.Add(time.Duration(i) * 12 * time.Minute)
