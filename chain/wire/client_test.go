@@ -299,6 +299,50 @@ func TestInitializeProbes(t *testing.T) {
 	}
 }
 
+// A server that was modern and is legacy after a restart gets nothing of the earlier handshake, and an
+// initialize that took too long is not cancelled.
+func TestInitializeAgain(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 4)
+	hangs := make(chan string, 1)
+	legacy, answers := false, true
+	client := scripted(t, &wire.ClientOptions{Probe: []string{wire.Version20260728, wire.Version20251125}}, func(conn *wire.LineConn, msg wire.Message) {
+		switch {
+		case msg.Kind == wire.KindNotification:
+			got <- msg.Method + string(msg.Params)
+		case msg.Method == "hang":
+			hangs <- string(msg.ID)
+		case msg.Method == wire.MethodDiscover && !legacy:
+			legacy = true
+			_ = conn.Send(context.Background(), wire.NewResponse(msg.ID, jsonx.Value(`{"supportedVersions":["2026-07-28"]}`)), nil)
+		case msg.Method == wire.MethodInitialize && answers:
+			answers = false
+			_ = conn.Send(context.Background(), wire.NewResponse(msg.ID, jsonx.Value(`{"protocolVersion":"2025-11-25"}`)), nil)
+		case msg.Method == wire.MethodDiscover:
+			_ = conn.Send(context.Background(), wire.NewErrorAnswer(msg.ID, &wire.RPCError{Code: -32601}), nil)
+		}
+	})
+	for _, want := range []string{wire.Version20260728, wire.Version20251125} {
+		if server, err := client.Initialize(t.Context()); err != nil || server.ProtocolVersion != want {
+			t.Fatalf("Initialize: %+v, %v; want %s", server, err, want)
+		}
+	}
+	if s := <-got; s != "notifications/initialized" {
+		t.Errorf("notification is %s", s)
+	}
+	for _, method := range []string{"initialize", "hang"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if _, err := client.Call(ctx, method, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want deadline exceeded", method, err)
+		}
+		cancel()
+	}
+	id := <-hangs
+	if s := <-got; !strings.HasPrefix(s, `notifications/cancelled{"requestId":`+id+`,`) {
+		t.Errorf("notification is %s, want the cancellation of %s", s, id)
+	}
+}
+
 func TestClientWithChildren(t *testing.T) {
 	t.Parallel()
 	child := startChild(t, "sdk", nil)

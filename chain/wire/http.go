@@ -292,16 +292,20 @@ func isError(body []byte) bool {
 	return ok && len(v) > 0 && v[0] == '{'
 }
 
-// learn takes the version from the answer to initialize.
+// learn takes the version from the answer to a handshake.
 func (c *HTTPClient) learn(body []byte, msg outgoing) {
-	if msg.method != methodInitialize {
+	result, ok := jsonx.Lookup(body, "result")
+	if !ok {
 		return
 	}
-	result, _ := jsonx.Lookup(body, "result")
-	version, _ := MemberString(result, "protocolVersion")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.version = version
+	switch msg.method {
+	case methodInitialize:
+		c.version, _ = MemberString(result, "protocolVersion")
+	case MethodDiscover:
+		c.version, c.session = MetaOf(msg.params).ProtocolVersion, ""
+	}
 }
 
 func (c *HTTPClient) state() (session, version string) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -183,6 +184,10 @@ func TestHTTPClientHeadersAndLostSession(t *testing.T) {
 			initializeAnswer(w, id)
 		case id == "":
 			w.WriteHeader(http.StatusAccepted)
+		case lost && msg.Method == "c":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"Session not found"}}`, id)
 		case lost:
 			w.WriteHeader(http.StatusNotFound)
 		default:
@@ -202,6 +207,9 @@ func TestHTTPClientHeadersAndLostSession(t *testing.T) {
 	if _, err := client.Call(t.Context(), "b", nil); !errors.Is(err, wire.ErrSessionLost) {
 		t.Errorf("Call: %v, want ErrSessionLost", err)
 	}
+	if _, err := client.Call(t.Context(), "c", nil); !errors.Is(err, wire.ErrSessionLost) {
+		t.Errorf("Call: %v, want ErrSessionLost", err)
+	}
 	mu.Lock()
 	lost = false
 	mu.Unlock()
@@ -213,7 +221,7 @@ func TestHTTPClientHeadersAndLostSession(t *testing.T) {
 	}
 	want := []string{
 		"POST initialize   Bearer t", "POST notifications/initialized s1 2025-11-25 Bearer t",
-		"POST a s1 2025-11-25 Bearer t", "POST b s1 2025-11-25 Bearer t",
+		"POST a s1 2025-11-25 Bearer t", "POST b s1 2025-11-25 Bearer t", "POST c s1 2025-11-25 Bearer t",
 		"POST initialize   Bearer t", "POST notifications/initialized s1 2025-11-25 Bearer t",
 		"DELETE  s1 2025-11-25 Bearer t",
 	}
@@ -323,6 +331,48 @@ func TestHTTPClientCancel(t *testing.T) {
 		t.Errorf("Call: %v, want canceled", err)
 	}
 	<-ended // the test's own deadline tells when the request is not ended
+}
+
+// From 2026-07-28 on the end of the POST is the cancellation: nothing else is sent.
+func TestHTTPClientCancelModern(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var seen []string
+	client := handlerClient(t, nil, func(w http.ResponseWriter, r *http.Request, id string) {
+		method := r.Header.Get("Mcp-Method")
+		mu.Lock()
+		seen = append(seen, method+" "+r.Header.Get("Mcp-Protocol-Version"))
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		switch method {
+		case "server/discover":
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2026-07-28"]}}`, id)
+		case "hang":
+			<-r.Context().Done()
+		case "":
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, id)
+		}
+	})
+	if _, err := client.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := client.Call(ctx, "hang", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Call: %v, want deadline exceeded", err)
+	}
+	if err := client.Notify(t.Context(), "notifications/last", nil); err != nil {
+		t.Error(err)
+	}
+	_ = client.Close()
+	want := []string{" ", "server/discover 2026-07-28", "hang 2026-07-28", "notifications/last 2026-07-28"}
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("requests differ (-want +got):\n%s", diff)
+	}
 }
 
 func TestEncodeHeader(t *testing.T) {
