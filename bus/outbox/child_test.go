@@ -177,6 +177,9 @@ func childLimit(ctx context.Context, cfg Config) error {
 			}
 		case errors.Is(err, ErrFull):
 			failed++
+			if info, err := o.file.Stat(); err != nil || info.Size() != o.segs[0].size {
+				return fmt.Errorf("segment has %d bytes after a failed write, want %d: %w", info.Size(), o.segs[0].size, err)
+			}
 		default:
 			return fmt.Errorf("record on a full disk: %w", err)
 		}

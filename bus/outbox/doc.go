@@ -33,6 +33,8 @@
 //
 // # Adoption
 //
+// A gap event that an adopter writes for what a dead writer shed names that writer in Life.Subject.
+//
 // An [Adopter] finds journals whose writer is dead, serves them to a publisher to their end, and
 // declares the death in its own chain, see [Adopter].
 package outbox

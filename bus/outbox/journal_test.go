@@ -173,6 +173,9 @@ func TestSpoiltSegmentEndsWhereTheNextBegins(t *testing.T) {
 
 	after := request(uuid.NewV7(), []byte("after"))
 	mustRecord(t, o, after)
+	if n := o.Stats().Segments; n != 2 {
+		t.Errorf("journal has %d segments, want a new one after the spoilt one", n)
+	}
 	entries := scan(t, o.Dir())
 	var live []schemas.Entry
 	for seq := uint64(0); seq < after.Event.Seq; seq = live[len(live)-1].Seq {

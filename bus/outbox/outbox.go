@@ -202,7 +202,8 @@ func (o *Outbox) keepHouse(ctx context.Context) error {
 // Close ends the writer in order: from now on Record returns ErrClosed, each exchange that is still
 // open gets an outcome `stopped`, the close event is written, everything goes to the disk and the
 // lock is free. Readers get what is left, then io.EOF. What is not published yet stays in the
-// journal for an Adopter. A second Close does nothing.
+// journal for an Adopter. A second Close does nothing. ctx does not cut it short: it is one write and
+// one sync.
 func (o *Outbox) Close(_ context.Context) error {
 	o.mu.Lock()
 	if o.closing {
