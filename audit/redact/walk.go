@@ -158,7 +158,7 @@ func (w *walker) secretValue(b []byte, v int) int {
 
 // str scans the string body b[start:end].
 func (w *walker) str(b []byte, start, end int, escaped bool) {
-	if end-start < 5 {
+	if end-start < 5 || !escaped && quiet(b[start:end]) {
 		return // no kind of secret is as short
 	}
 	before := len(w.hits)
@@ -218,6 +218,11 @@ func skipSpace(b []byte, i int) int {
 // stringEnd returns the index of the quotation mark that ends the string whose body begins at i, and
 // whether the body has escapes; -1 where it never ends.
 func stringEnd(b []byte, i int) (end int, escaped bool) {
+	for short := min(len(b), i+32); i < short && b[i] != '\\'; i++ { // most strings end here
+		if b[i] == '"' {
+			return i, false
+		}
+	}
 	quote := bytes.IndexByte(b[i:], '"')
 	if quote < 0 {
 		return -1, false
