@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -340,6 +341,16 @@ func runChild(kind string) {
 	switch kind {
 	case "crash":
 		os.Exit(3)
+	case "noisy":
+		_, _ = os.Stdout.WriteString("starting up …\n{\"level\":\"info\"}\n{{{\n\n")
+		_ = sdkServer(nil).Run(context.Background(), &mcp.StdioTransport{})
+	case "dies":
+		s := sdkServer(nil)
+		mcp.AddTool(s, &mcp.Tool{Name: "die"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			os.Exit(9)
+			return nil, nil, nil
+		})
+		_ = s.Run(context.Background(), &mcp.StdioTransport{})
 	case "sdk":
 		_ = sdkServer(nil).Run(context.Background(), &mcp.StdioTransport{})
 	}
@@ -392,6 +403,8 @@ func connect(t *testing.T, url string, opts *mcp.ClientOptions, version string) 
 func replace(v jsonx.Value, from, to string) jsonx.Value {
 	return bytes.ReplaceAll(v, []byte(from), []byte(to))
 }
+
+func elements(raw []byte) iter.Seq[jsonx.Value] { return jsonx.Elements(raw) }
 
 func mustParse(t *testing.T, raw []byte) wire.Message {
 	t.Helper()

@@ -17,6 +17,7 @@ type lane struct {
 	log      *slog.Logger
 	registry *registry
 	sessions *sessionTable
+	unnamed  *session // holds the server's open requests to clients without a session id
 	listed   *nameSet
 	calls    *callTable
 	stray    atomic.Uint64 // answers to ids that nobody waits for
@@ -31,6 +32,7 @@ func newLane(b *Backend, opts *Options, reg *registry) *lane {
 		sessions: newSessionTable(opts.MaxSessions),
 		listed:   newNameSet(),
 		calls:    newCallTable(),
+		unnamed:  newSession("", &opts.Key, opts.MaxPending),
 	}
 }
 

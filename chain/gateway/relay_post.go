@@ -212,7 +212,7 @@ func (s *session) cancel(ctx context.Context, msg *wire.Message, reverse bool) b
 	}
 	x := s.find(id, reverse)
 	if x == nil {
-		return s.id == "" // without a session the table is not the whole truth
+		return s.id == "" && !reverse // without a session the table is not the whole truth
 	}
 	wasForwarded, a := x.interrupt(ctx, errCancelled)
 	x.answer(a)
@@ -223,13 +223,22 @@ func (s *session) cancel(ctx context.Context, msg *wire.Message, reverse bool) b
 func (p *post) replied(ctx context.Context, msg wire.Message) []byte {
 	var x *exchange
 	if msg.ID != nil {
-		x = p.session.find(msg.ID, true)
+		x = p.asker().find(msg.ID, true)
 	}
 	if x == nil {
 		p.lane.answerStray(ctx, p.session, true)
 		return nil
 	}
 	return x.settle(ctx, msg).raw
+}
+
+// asker holds the server's open requests to this client: an answer comes by another POST, so that
+// without a session id all clients share one table.
+func (p *post) asker() *session {
+	if p.session.id == "" {
+		return p.lane.unnamed
+	}
+	return p.session
 }
 
 // joinBatch makes a batch of messages.

@@ -170,7 +170,7 @@ func (s *streamReader) take(ctx context.Context, ev wire.Event) *slot {
 	}
 	switch msg.Kind {
 	case wire.KindNotification:
-		if msg.Method == methodCancelled && !s.session.cancel(ctx, &msg, true) {
+		if msg.Method == methodCancelled && !s.asker().cancel(ctx, &msg, true) {
 			ev.Data = nil
 		}
 		return &slot{ev: ev}
@@ -205,8 +205,7 @@ func (s *streamReader) work(ev wire.Event, do func() []byte) *slot {
 // asked takes a request of the server, and returns what the client is to see.
 func (s *streamReader) asked(ctx context.Context, msg wire.Message) []byte {
 	in := s.arrival(msg)
-	in.reverse = true
-	in.scope = true
+	in.reverse, in.scope, in.session = true, true, s.asker()
 	if len(s.own) == 1 {
 		in.parent = s.own[0].id
 	}
