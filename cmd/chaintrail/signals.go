@@ -9,26 +9,27 @@ import (
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 )
 
-// secondSignal returns a context that outlives ctx and ends on a signal after the one that ended ctx.
+// secondSignal returns a context that outlives ctx and ends on the first signal after ctx has ended.
 func secondSignal(ctx context.Context) (context.Context, func()) {
 	now, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() { // exits when the returned function is called
-		for {
-			select {
-			case <-signals:
-				if first := ctx.Err() == nil; !first {
-					cancel(lifecycle.ErrNow)
-				}
-			case <-done:
-				return
-			}
+		select {
+		case <-ctx.Done():
+		case <-done:
+			return
+		}
+		// Not before: the signal that ended ctx must not count as the second one too.
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(signals)
+		select {
+		case <-signals:
+			cancel(lifecycle.ErrNow)
+		case <-done:
 		}
 	}()
 	return now, func() {
-		signal.Stop(signals)
 		close(done)
 		cancel(nil)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -14,21 +15,27 @@ import (
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
+// deferredHold is how long the work of a killed consumer waits before it is handed out again.
+const deferredHold = 8 * time.Second
+
 // runDeferred runs the sinks and audit-mode interceptors that this process can reach.
 func (n *node) runDeferred(ctx context.Context) error {
 	manager := deferred.NewManager(deferred.ManagerOptions{
 		Plans: newPlanSource(n.bus.js, n.log),
 		Sources: func(_ context.Context, entry schemas.PlanEntry) (deferred.Source, error) {
-			work, err := bus.NewWork(n.bus.js, bus.WorkConfig{Name: entry.Host + "/" + entry.Name, Shard: shard}, n.log)
+			work, err := bus.NewWork(n.bus.js, bus.WorkConfig{
+				Name: entry.Host + "/" + entry.Name, Shard: shard, AckWait: deferredHold,
+			}, n.log)
 			if err != nil {
 				return nil, err
 			}
 			return &workSource{work: work, js: n.bus.js, log: n.log}, nil
 		},
 		Connect:  n.connectDeferred,
+		Local:    n.localRef,
 		Recorder: n.recorder,
 		Open:     func(item schemas.EntryItem) ([]byte, error) { return redact.OpenSnapshot(n.keys.snapshot, item) },
-		Worker:   deferred.WorkerOptions{Log: n.log},
+		Worker:   deferred.WorkerOptions{Log: n.log, Heartbeat: deferredHold / 4},
 	})
 	return n.group.Start(ctx, lifecycle.Background("deferred work", manager.Run))
 }

@@ -89,7 +89,7 @@ func environment(extra map[string]string) []string {
 }
 
 // connectDeferred reaches the server of a plan entry, wherever this process can.
-func (n *node) connectDeferred(ctx context.Context, ref schemas.HostRef) (chain.Caller, error) {
+func (n *node) connectDeferred(ctx context.Context, ref schemas.HostRef) (chain.Conn, error) {
 	if local, ok := n.inprocess[ref.Host]; ok {
 		return local(ctx)
 	}
@@ -102,4 +102,17 @@ func (n *node) connectDeferred(ctx context.Context, ref schemas.HostRef) (chain.
 		}
 	}
 	return n.dialHost(ctx, ref, nil)
+}
+
+// localRef prefers what this process is configured with: a plan event holds no secrets for long.
+func (n *node) localRef(ref schemas.HostRef) schemas.HostRef {
+	for _, h := range n.cfg.Interceptors {
+		if h.Name != ref.Host {
+			continue
+		}
+		if spec, err := n.hostSpec(h); err == nil {
+			return spec.Ref
+		}
+	}
+	return ref
 }
