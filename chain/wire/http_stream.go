@@ -130,7 +130,7 @@ func (c *HTTPClient) Receive(ctx context.Context, deliver func([]byte), skipped 
 	}
 	ctx, f, err := c.begin(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // it is closed: the orderly end
+		return nil // it is closed: the orderly end
 	}
 	defer c.finish(f)
 	for {
