@@ -1,21 +1,22 @@
 package redact
 
-import "unicode/utf8"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // unescape appends what the body of a JSON string means. It is lenient: what is no valid escape
 // stands for itself, and a lone surrogate for three bytes that are no text.
 func unescape(dst, raw []byte) []byte {
-	for i := 0; i < len(raw); {
-		if raw[i] != '\\' {
-			dst = append(dst, raw[i])
-			i++
-			continue
+	for {
+		plain := bytes.IndexByte(raw, '\\')
+		if plain < 0 {
+			return append(dst, raw...)
 		}
-		size, r := escapeAt(raw[i:])
-		dst = appendRune(dst, r)
-		i += size
+		size, r := escapeAt(raw[plain:])
+		dst = appendRune(append(dst, raw[:plain]...), r)
+		raw = raw[plain+size:]
 	}
-	return dst
 }
 
 // escapeAt returns the size of the escape that b begins with and what it means.

@@ -227,19 +227,27 @@ func stringEnd(b []byte, i int) (end int, escaped bool) {
 	if quote < 0 {
 		return -1, false
 	}
-	slash := bytes.IndexByte(b[i:i+quote], '\\')
+	quote += i
+	slash := bytes.IndexByte(b[i:quote], '\\')
 	if slash < 0 {
-		return i + quote, false
+		return quote, false
 	}
-	for k := i + slash; k < len(b); k++ {
-		switch b[k] {
-		case '\\':
-			k++
-		case '"':
-			return k, true
+	for slash += i; ; {
+		next := slash + 2 // behind the escape
+		if next > len(b) {
+			return -1, true
 		}
+		if quote < next {
+			if quote = bytes.IndexByte(b[next:], '"'); quote < 0 {
+				return -1, true
+			}
+			quote += next
+		}
+		if slash = bytes.IndexByte(b[next:quote], '\\'); slash < 0 {
+			return quote, true
+		}
+		slash += next
 	}
-	return -1, true
 }
 
 // skipNested returns the index after the bracket that closes the one at i, or the end of b.
