@@ -14,9 +14,8 @@ CREATE TABLE IF NOT EXISTS events
     published   DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)),
     tenant      LowCardinality(String),
     raw         String CODEC(ZSTD(1)),
-    INDEX by_writer writer TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX by_event event_id TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX by_exchange exchange_id TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_writer writer TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_exchange exchange_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_time time TYPE minmax GRANULARITY 1
 )
 ENGINE = $ENGINE

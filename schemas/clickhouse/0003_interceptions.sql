@@ -49,11 +49,7 @@ CREATE TABLE IF NOT EXISTS interceptions
     bytes_before     UInt64 CODEC(T64, ZSTD(1)),
     bytes_after      UInt64 CODEC(T64, ZSTD(1)),
     interceptors     UInt32,
-    INDEX by_exchange exchange_id TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX by_session session TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX by_principal principal_ref TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX by_target target TYPE set(100) GRANULARITY 1,
-    INDEX by_outcome outcome TYPE set(10) GRANULARITY 1
+    INDEX by_exchange exchange_id TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = $ENGINE
 PARTITION BY toYYYYMM(published)

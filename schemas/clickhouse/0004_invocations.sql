@@ -39,9 +39,8 @@ CREATE TABLE IF NOT EXISTS invocations
     phase            LowCardinality(String),
     direction        LowCardinality(String),
     target           LowCardinality(String),
-    INDEX by_exchange exchange_id TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX by_interception interception TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX by_id id TYPE bloom_filter(0.001) GRANULARITY 1
+    INDEX by_exchange exchange_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_id id TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = $ENGINE
 PARTITION BY toYYYYMM(published)

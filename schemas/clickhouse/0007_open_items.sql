@@ -29,11 +29,11 @@ CREATE TABLE IF NOT EXISTS open_items
     protocol_version LowCardinality(String),
     reason           String,
     data             String CODEC(ZSTD(1)),
-    INDEX by_exchange exchange_id TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_exchange exchange_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_principal principal TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_session session_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_target target TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX by_writer writer TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_writer writer TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_word lower(data) TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 1
 )
 ENGINE = $ENGINE

@@ -17,8 +17,8 @@ CREATE TABLE IF NOT EXISTS bodies
     keep             LowCardinality(String),
     salt             FixedString(32) CODEC(NONE),
     data             String CODEC(ZSTD(1)),
-    INDEX by_exchange exchange_id TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX by_writer writer TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_exchange exchange_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_writer writer TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_word lower(data) TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 1
 )
 ENGINE = $ENGINE
