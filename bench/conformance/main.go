@@ -175,17 +175,29 @@ func (s *suite) officialControl(ctx context.Context) error {
 	return nil
 }
 
-var fixturesRE = regexp.MustCompile(`(?m)^\s*fixtures .*$`)
+var fixturesRE = regexp.MustCompile(`interceptor fixtures, .*: \d+ of \d+`)
 
+// fixtures replays the interceptor fixtures through the runner: in process, over stdio and over HTTP.
+// The test beside it swaps the stages and must see them fail.
 func (s *suite) fixtures(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "TestConformance", "-v", "./chain/...")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "^TestFixtures", "-v", "./chain")
 	text, err := cmd.CombinedOutput()
+	ways := 0
 	for _, line := range fixturesRE.FindAllString(string(text), -1) {
-		fmt.Fprintln(s.out, strings.TrimSpace(line))
+		fmt.Fprintln(s.out, line)
+		if strings.HasSuffix(line, ": 24 of 24") {
+			ways++
+		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("interceptor fixtures: %w\n%s", err, text)
+	case ways != 3:
+		return fmt.Errorf("interceptor fixtures: all 24 passed in %d of 3 ways", ways)
+	case !strings.Contains(string(text), "--- PASS: TestFixturesNoticeTheOrder"):
+		return errors.New("interceptor fixtures: the control did not run")
 	}
+	fmt.Fprintln(s.out, "interceptor fixtures, control with swapped stages: noticed")
 	return nil
 }
 
