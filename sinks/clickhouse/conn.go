@@ -8,6 +8,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/proto"
+
+	"github.com/chaintrail/chaintrail/internal/retry"
 )
 
 // MinVersion is the oldest server that is accepted: 24.8, the oldest long-term release on which insert deduplication
@@ -54,7 +56,8 @@ func CheckVersion(conn driver.Conn) error {
 
 func accepted(v proto.Version) error {
 	if v.Major < minMajor || v.Major == minMajor && v.Minor < minMinor {
-		return fmt.Errorf("%w: it has version %d.%d.%d, needed is %s or newer", ErrTooOld, v.Major, v.Minor, v.Patch, MinVersion)
+		return retry.Permanent(fmt.Errorf("%w: it has version %d.%d.%d, needed is %s or newer",
+			ErrTooOld, v.Major, v.Minor, v.Patch, MinVersion))
 	}
 	return nil
 }

@@ -16,22 +16,17 @@ var (
 	ErrNewerSchema = errors.New("the database was migrated by a newer chaintrail")
 )
 
-// dataErrors are the server's codes that mean: these rows will never be accepted. Everything else is repeated: memory
-// (241), too many parts (252), timeouts (159, 160, 209), network (210), missing tables and rights, which an operator can mend.
+// isDataError reports whether the server said that these very values will never be accepted; only then a row may go to
+// the dead letters. Everything else is repeated for ever: memory (241), too many parts (252), timeouts (159, 160, 209),
+// network (210), and also a table whose columns do not fit (16, 53, 60), which would refuse every row and which an
+// operator can mend.
 func isDataError(err error) bool {
-	if errors.Is(err, errRows) {
-		return true
-	}
 	exception, ok := errors.AsType[*clickhouse.Exception](err)
 	if !ok {
 		return false
 	}
 	switch exception.Code {
-	case 6, // CANNOT_PARSE_TEXT
-		33,  // CANNOT_READ_ALL_DATA
-		53,  // TYPE_MISMATCH
-		69,  // ARGUMENT_OUT_OF_BOUND
-		70,  // CANNOT_CONVERT_TYPE
+	case 69, // ARGUMENT_OUT_OF_BOUND
 		117, // INCORRECT_DATA
 		131, // TOO_LARGE_STRING_SIZE
 		321, // VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE
@@ -43,6 +38,3 @@ func isDataError(err error) bool {
 		return false
 	}
 }
-
-// errRows marks rows that the client could not encode.
-var errRows = errors.New("rows do not fit the table")

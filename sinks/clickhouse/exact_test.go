@@ -349,3 +349,41 @@ func TestSealedBytesAreKept(t *testing.T) {
 		t.Errorf("stored %q, %v, want %q", raw, err, m.Data)
 	}
 }
+
+// A table that does not fit refuses every row: nothing is dead-lettered, and all is there once it was mended.
+func TestTableThatDoesNotFitIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "CHAINTRAIL_0", clickhouse.ContentEvents)
+	for _, statement := range []string{
+		"RENAME TABLE exchanges TO hidden",
+		"CREATE TABLE exchanges AS hidden",
+		"ALTER TABLE exchanges DROP COLUMN errors",
+		"ALTER TABLE exchanges ADD COLUMN errors Array(String)",
+	} {
+		if err := r.conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.calls(t, sinktest.NewWriter(), 5)
+	tries := make(chan error, 100)
+	r.opts.Retry.Notify = func(err error, _ int, _ time.Duration) {
+		select {
+		case tries <- err:
+		default:
+		}
+	}
+	mended := make(chan error, 1)
+	go func() {
+		for range 3 {
+			_ = <-tries
+		}
+		err := r.conn.Exec(t.Context(), "DROP TABLE exchanges SYNC")
+		mended <- errors.Join(err, r.conn.Exec(t.Context(), "RENAME TABLE hidden TO exchanges"))
+	}()
+	r.drain(t)
+	if err := <-mended; err != nil {
+		t.Fatal(err)
+	}
+	r.exact(t, 5)
+	r.clean(t)
+}

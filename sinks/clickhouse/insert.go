@@ -97,7 +97,7 @@ func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) 
 	err = insertOnce(ctx, in.conn, b.query(), func(batch driver.Batch) error {
 		for n, c := range b.columns {
 			if err := batch.Column(n).Append(c.slice(i, j)); err != nil {
-				return fmt.Errorf("%w: column %s: %w", errRows, c.label(), err)
+				return fmt.Errorf("column %s.%s does not fit: %w", b.table, c.label(), err)
 			}
 		}
 		return nil

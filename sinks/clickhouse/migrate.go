@@ -7,6 +7,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/chaintrail/chaintrail/internal/retry"
 	shipped "github.com/chaintrail/chaintrail/schemas/clickhouse"
 )
 
@@ -25,7 +26,7 @@ type Applied struct {
 
 // Migrate brings the database up to the shipped schema and returns what it applied; nothing when all was there. It
 // refuses a server that is too old ([ErrTooOld]) and a database whose records differ from what is shipped
-// ([ErrMigrationChanged], [ErrNewerSchema]). It may be repeated, and run by several processes at once: every
+// ([ErrMigrationChanged], [ErrNewerSchema]), all three marked permanent for internal/retry. It may be repeated, and run by several processes at once: every
 // statement does nothing when its object is there. opts may be nil.
 func Migrate(ctx context.Context, conn driver.Conn, opts *MigrateOptions) ([]Applied, error) {
 	if opts == nil {
@@ -48,10 +49,11 @@ func Migrate(ctx context.Context, conn driver.Conn, opts *MigrateOptions) ([]App
 	}
 	for version, a := range have {
 		if int(version) > len(all) || version == 0 {
-			return nil, fmt.Errorf("%w: it has %s, known here are %d migrations", ErrNewerSchema, a.Name, len(all))
+			return nil, retry.Permanent(fmt.Errorf("%w: it has %s, known here are %d migrations", ErrNewerSchema, a.Name, len(all)))
 		}
 		if m := all[version-1]; m.Checksum != a.Checksum {
-			return nil, fmt.Errorf("%w: %s has checksum %s in the database, %s here", ErrMigrationChanged, m.Name, a.Checksum, m.Checksum)
+			return nil, retry.Permanent(fmt.Errorf("%w: %s has checksum %s in the database, %s here",
+				ErrMigrationChanged, m.Name, a.Checksum, m.Checksum))
 		}
 	}
 	var done []Applied

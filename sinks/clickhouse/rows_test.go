@@ -1,10 +1,14 @@
 package clickhouse
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/proto"
 
 	"github.com/chaintrail/chaintrail/schemas"
@@ -89,5 +93,22 @@ func TestOldServersAreRefused(t *testing.T) {
 		if got := accepted(version) == nil; got != want {
 			t.Errorf("version %v is accepted: %v, want %v", version, got, want)
 		}
+	}
+}
+
+func TestOnlyDefiniteErrorsOfTheDataAreHalved(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int32]bool{
+		469: true, 321: true, // these values
+		241: false, 252: false, 159: false, 210: false, 242: false, 999: false, // later perhaps
+		16: false, 53: false, 60: false, 497: false, 516: false, // an operator can mend it
+	} {
+		err := fmt.Errorf("send: %w", &clickhouse.HTTPError{StatusCode: 500, Err: &clickhouse.Exception{Code: code}})
+		if got := isDataError(err); got != want {
+			t.Errorf("code %d is a data error: %v, want %v", code, got, want)
+		}
+	}
+	if isDataError(io.ErrUnexpectedEOF) || isDataError(context.DeadlineExceeded) {
+		t.Error("an error of the network is taken for one of the data")
 	}
 }
