@@ -22,12 +22,7 @@ func newGatewayCmd(a *app) *cobra.Command {
 			"Every exchange is journaled. The journal goes to the configured bus, else to a chaintrail up that runs on\n" +
 			"the same data directory, else it waits there to be adopted.",
 		Example: "  chaintrail gateway -c chaintrail.yaml\n  chaintrail gateway -- npx -y @modelcontextprotocol/server-filesystem /srv/shared",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return usage(withHint(errors.New("a server's command stands after --"), "chaintrail gateway -- "+strings.Join(args, " ")))
-			}
-			return nil
-		},
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.load()
 			if err != nil {
@@ -51,6 +46,8 @@ func newGatewayCmd(a *app) *cobra.Command {
 			})
 		},
 	}
+	// Flags end at the server's command: some clients drop the -- before they start us.
+	cmd.Flags().SetInterspersed(false)
 	cmd.Flags().StringVar(&backendURL, "url", "", "MCP server to stand before on standard input and output, in place of a command")
 	return cmd
 }
