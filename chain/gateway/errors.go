@@ -33,5 +33,6 @@ const (
 	causeTooLarge       = "too_large"       // over Options.MaxMessage
 	causeUnroutable     = "unroutable"      // a shared server's request that belongs to no session
 	causeUnknownSession = "unknown_session" // no session of that id, or an id is missing
+	causeRound          = "round"           // an entry of inputRequests or inputResponses was blocked
 	causeSessionEnded   = "session_ended"   // the session was closed while the exchange was open
 )

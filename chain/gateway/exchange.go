@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -80,6 +81,9 @@ func (l *lane) begin(ctx context.Context, in arrival) (*exchange, answer) {
 func (l *lane) newExchange(in arrival) *exchange {
 	x := &exchange{arrival: in, lane: l, plan: l.plan(), id: uuid.NewV7(), started: time.Now(), facts: factsOf(&in.msg)}
 	x.call = x.id
+	if in.call != uuid.Nil() {
+		x.call = in.call
+	}
 	x.identify()
 	return x
 }
@@ -98,8 +102,14 @@ func (x *exchange) admit(ctx context.Context) (msg wire.Message, a answer, forwa
 		}
 		res = x.run(ctx, rec, payload)
 	}
-	addBody(rec, payload, &res, x.msg.Flags)
 	v := verdictOf(&res, x.interrupted())
+	if v.outcome == "" && x.facts.answers {
+		var out jsonx.Value
+		if out, v = x.replies(ctx, current(&res, payload)); v.outcome == "" && !bytes.Equal(out, current(&res, payload)) {
+			res.Modified, res.Payload = true, out
+		}
+	}
+	addBody(rec, payload, &res, x.msg.Flags)
 	rec.Event.Decision = x.decision(&res, verdict{})
 	addDetail(rec, &res, verdict{})
 	x.addContext(rec)
@@ -147,6 +157,9 @@ func (x *exchange) settle(ctx context.Context, msg wire.Message) answer {
 		if other := verdictOf(&res, x.interrupted()); other.outcome != "" {
 			v = other
 		}
+	}
+	if v.outcome == schemas.OutcomeAllowed && !x.reverse && bytes.Contains(msg.Result, []byte(`"inputRequests"`)) {
+		v = x.carry(ctx, msg, &res)
 	}
 	addBody(rec, msg.Result, &res, msg.Flags)
 	v.isError = x.msg.Method == methodToolsCall && isToolError(msg.Result)

@@ -12,6 +12,7 @@ import (
 type facts struct {
 	target       string // tool or prompt name, or resource URI
 	requestState string // MRTR: leads to the call that this is a round of
+	answers      bool   // it carries inputResponses
 	asserted     jsonx.Value
 	meta         wire.Meta
 	client       clientInfo
@@ -34,6 +35,8 @@ func factsOf(msg *wire.Message) facts {
 			f.asserted, _ = jsonx.Lookup(m.Value, metaInvocation)
 		case name == "requestState":
 			f.requestState, _ = jsonx.StringOf(m.Value)
+		case name == "inputResponses":
+			f.answers = true
 		case name == wanted && wanted != "":
 			f.target, _ = jsonx.StringOf(m.Value)
 		case msg.Method == methodInitialize && name == "clientInfo":

@@ -108,8 +108,8 @@ func (g *Gateway) Stray() uint64 {
 // records the outcome "stopped" for those that are left and returns [ErrDrainExpired]. Streams and
 // children stay: call Close afterwards.
 func (g *Gateway) Drain(ctx context.Context) error {
-	rest := g.registry.stop(ctx)
-	for _, x := range rest {
+	rest, parked := g.registry.stop(ctx)
+	for _, x := range append(parked, rest...) {
 		// The drain is over, the record of its end is not.
 		_, a := x.interrupt(context.WithoutCancel(ctx), errStopped)
 		x.answer(a)

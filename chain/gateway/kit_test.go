@@ -316,6 +316,14 @@ func sdkServer(stop <-chan struct{}) *mcp.Server {
 	mcp.AddTool(s, &mcp.Tool{Name: "update"}, func(ctx context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
 		return text("ok"), nil, s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: "test://" + a.Text})
 	})
+	s.AddTool(&mcp.Tool{Name: "rounds", InputSchema: jsonx.Value(`{"type":"object"}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if res, ok := r.Params.InputResponses["who"].(*mcp.ElicitResult); ok {
+			name, _ := res.Content["name"].(string)
+			return text(name), nil
+		}
+		ask := &mcp.ElicitParams{Message: "who?", RequestedSchema: jsonx.Value(`{"type":"object","properties":{"name":{"type":"string"}}}`)}
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"who": ask}, RequestState: "state"}, nil
+	})
 	s.AddResource(&mcp.Resource{URI: "test://r", Name: "r"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "test://r", Text: "r"}}}, nil
 	})

@@ -20,6 +20,7 @@ type lane struct {
 	unnamed  *session // holds the server's open requests to clients without a session id
 	listed   *nameSet
 	calls    *callTable
+	rounds   *roundTable
 	stray    atomic.Uint64 // answers to ids that nobody waits for
 }
 
@@ -32,6 +33,7 @@ func newLane(b *Backend, opts *Options, reg *registry) *lane {
 		sessions: newSessionTable(opts.MaxSessions),
 		listed:   newNameSet(),
 		calls:    newCallTable(),
+		rounds:   newRoundTable(),
 		unnamed:  newSession("", &opts.Key, opts.MaxPending),
 	}
 }
@@ -91,5 +93,6 @@ type arrival struct {
 	traceparent string // of the transport; _meta goes first
 	version     string // of the transport; _meta goes first
 	parent      uuid.UUID
+	call        uuid.UUID        // zero: the exchange begins one
 	reply       func(raw []byte) // takes the answer where the transport does not wait for it; may be nil
 }

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -12,12 +14,13 @@ type registry struct {
 
 	mu       sync.Mutex // guards what follows
 	open     map[*exchange]struct{}
+	parked   map[*exchange]struct{} // open, but nobody waits for them
 	stopping bool
 	idle     chan struct{} // closed when stopping and nothing is open; nil before
 }
 
 func newRegistry(limit int) *registry {
-	return &registry{max: limit, open: make(map[*exchange]struct{})}
+	return &registry{max: limit, open: make(map[*exchange]struct{}), parked: make(map[*exchange]struct{})}
 }
 
 func (r *registry) enter(x *exchange) error {
@@ -36,7 +39,23 @@ func (r *registry) enter(x *exchange) error {
 func (r *registry) leave(x *exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.parked, x)
 	delete(r.open, x)
+	r.noteIdle()
+}
+
+// park takes an exchange out of what a drain waits for.
+func (r *registry) park(x *exchange) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, open := r.open[x]; open {
+		delete(r.open, x)
+		r.parked[x] = struct{}{}
+		r.noteIdle()
+	}
+}
+
+func (r *registry) noteIdle() {
 	if r.idle != nil && len(r.open) == 0 {
 		close(r.idle)
 		r.idle = nil
@@ -46,7 +65,7 @@ func (r *registry) leave(x *exchange) {
 func (r *registry) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.open)
+	return len(r.open) + len(r.parked)
 }
 
 func (r *registry) isStopping() bool {
@@ -56,29 +75,23 @@ func (r *registry) isStopping() bool {
 }
 
 // stop refuses new exchanges and waits until none is open or ctx is done; then it returns what is
-// still open.
-func (r *registry) stop(ctx context.Context) []*exchange {
+// still open, and what is parked.
+func (r *registry) stop(ctx context.Context) (rest, parked []*exchange) {
 	r.mu.Lock()
 	r.stopping = true
-	if len(r.open) == 0 {
-		r.mu.Unlock()
-		return nil
-	}
-	if r.idle == nil {
-		r.idle = make(chan struct{})
-	}
 	idle := r.idle
+	if idle == nil && len(r.open) > 0 {
+		idle = make(chan struct{})
+		r.idle = idle
+	}
 	r.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rest := make([]*exchange, 0, len(r.open))
-	for x := range r.open {
-		rest = append(rest, x)
-	}
-	return rest
+	return slices.Collect(maps.Keys(r.open)), slices.Collect(maps.Keys(r.parked))
 }
