@@ -45,7 +45,7 @@ func FuzzLink(f *testing.F) {
 		}
 		_ = client.Receive(t.Context(), func(raw []byte) { k.fromClient(t.Context(), raw, reply) }, nil)
 		_ = server.Receive(t.Context(), func(raw []byte) { k.fromServer(t.Context(), raw) }, nil)
-		k.end(t.Context(), nil)
+		k.end(t.Context(), nil, errSessionEnded)
 		if n := g.Open(); n != 0 {
 			t.Errorf("%d exchanges are open", n)
 		}

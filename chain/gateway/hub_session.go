@@ -46,13 +46,11 @@ func (s *hubSession) run(ctx context.Context, end func(), stop func(context.Cont
 	if s.id != "" {
 		s.hub.forget(s.id)
 	}
-	if lost != nil {
-		k.end(work, lost)
-	}
+	k.end(work, lost, errSessionEnded)
 	s.port.shut()
 	stop(work)
 	receiving.Wait()
-	k.end(work, lost)
+	k.end(work, lost, errSessionEnded)
 }
 
 var errServerEnded = errors.New("the server ended")

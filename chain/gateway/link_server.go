@@ -117,15 +117,19 @@ func (k *link) oddFromServer(ctx context.Context, msg wire.Message, err error) {
 }
 
 // end ends what is open when one side is gone, and waits for the work under way. Requests of the
-// client get an error when it was the server that was lost.
-func (k *link) end(ctx context.Context, serverLost error) {
+// client get an error when it was the server that was lost; else why is the reason.
+func (k *link) end(ctx context.Context, serverLost, why error) {
 	ctx = context.WithoutCancel(ctx)
 	for _, x := range k.session.all() {
 		if serverLost != nil && !x.reverse {
 			x.answer(x.fail(ctx, causeBackendLost, serverLost.Error()))
 		}
-		_, a := x.interrupt(ctx, errSessionEnded)
+		wasForwarded, a := x.interrupt(ctx, why)
 		x.answer(a)
+		if x.reverse && wasForwarded && serverLost == nil {
+			// A shared server lives on and waits for the answer.
+			k.send(ctx, wire.NewErrorAnswer(x.msg.ID, &wire.RPCError{Code: wire.CodeInternal, Message: "the session ended"}))
+		}
 	}
 	k.work.Wait()
 }

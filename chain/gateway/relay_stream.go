@@ -75,6 +75,9 @@ func (p *post) mayLeave(resumable bool) bool {
 // finish ends what the stream did not answer, unless the answer can still come on another one.
 func (p *post) finish(ctx context.Context, in *streamReader, out *streamWriter) {
 	if in.resumable() && p.session.id != "" {
+		for _, x := range p.own {
+			p.lane.registry.park(x) // nobody waits for it until the client comes back
+		}
 		return
 	}
 	for _, x := range p.own {

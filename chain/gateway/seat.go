@@ -64,7 +64,9 @@ func (s *seat) leave(reason error) {
 	up := s.server
 	delete(up.seats, s)
 	for _, key := range s.own {
-		delete(up.calls, key)
+		if call := up.calls[key]; call != nil && call.method != methodInitialize { // others wait for that answer, too
+			delete(up.calls, key)
+		}
 	}
 	for id, other := range up.asked {
 		if other == s {
@@ -177,6 +179,9 @@ func (s *seat) notification(msg *wire.Message) []byte {
 			return nil
 		}
 		if call := up.calls[key]; call != nil {
+			if call.method == methodInitialize {
+				return nil // MCP: initialize cannot be cancelled, and others wait for its answer
+			}
 			up.forget(key, call)
 		}
 		out := msg.WithParams(wire.WithMember(msg.Params, "requestId", jsonx.Value(key)))

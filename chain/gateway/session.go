@@ -152,11 +152,23 @@ func (t *sessionTable) get(id string, create func() *session) *session {
 	}
 	s := create()
 	t.byID[id] = t.order.PushFront(s)
-	for t.order.Len() > t.max {
-		last := t.order.Back()
-		delete(t.byID, t.order.Remove(last).(*session).id)
+	if t.order.Len() > t.max {
+		t.evict()
 	}
 	return s
+}
+
+// evict forgets an old session, if it can one in which nothing is open: a client that makes up
+// session ids must not cut off others from their open requests.
+func (t *sessionTable) evict() {
+	victim := t.order.Back()
+	for e, tries := victim, 0; e != nil && tries < 32; e, tries = e.Prev(), tries+1 {
+		if len(e.Value.(*session).all()) == 0 {
+			victim = e
+			break
+		}
+	}
+	delete(t.byID, t.order.Remove(victim).(*session).id)
 }
 
 // remove forgets a session and returns it, or nil.

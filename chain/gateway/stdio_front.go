@@ -83,6 +83,7 @@ func (k *link) serveLines(ctx context.Context, client *wire.LineConn, stop func(
 		})
 	})
 	var lost, result error
+	why := errSessionEnded
 	select {
 	case result = <-clientDone:
 		k.settleRest(ctx)
@@ -90,14 +91,12 @@ func (k *link) serveLines(ctx context.Context, client *wire.LineConn, stop func(
 		lost = errors.Join(errors.New("the server ended"), err)
 		result = fmt.Errorf("backend %q: %w", k.lane.backend.Name, lost)
 	case <-ctx.Done():
-		result = context.Cause(ctx)
+		result, why = context.Cause(ctx), errStopped
 	}
-	if lost != nil {
-		k.end(work, lost)
-	}
+	k.end(work, lost, why)
 	stop(context.WithoutCancel(ctx))
 	receiving.Wait()
-	k.end(work, lost)
+	k.end(work, lost, why)
 	return result
 }
 
