@@ -57,6 +57,9 @@ func (a *app) gatewayStdio(ctx context.Context, cfg config.Config, url string, c
 	if url != "" && len(command) > 0 {
 		return usage(errors.New("give --url or a command after --, not both"))
 	}
+	if a.logLevel == "" {
+		cfg.Log.Level = "warn" // the client shows what we print
+	}
 	cfg.Backends = []config.Backend{{Name: stdioName(url, command), URL: url, Command: command}}
 	n, err := newNode(a, cfg)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 
 	"github.com/chaintrail/chaintrail/internal/engine"
@@ -42,8 +43,12 @@ func (n *node) startEngine(ctx context.Context) error {
 	if err != nil {
 		return withHint(err, engine.Hint(err))
 	}
+	level := n.cfg.Log.Level
+	if level == "info" {
+		level = "warn" // that it is ready, this process says
+	}
 	supervisor, err := engine.NewSupervisor(engine.SupervisorConfig{
-		Command: []string{self, "engine", "--child", "--data", n.cfg.Data, "--library", library, "--log-level", n.cfg.Log.Level},
+		Command: []string{self, "engine", "--child", "--data", n.cfg.Data, "--library", library, "--log-level", level},
 		Log:     n.log,
 	})
 	if err != nil {
@@ -58,6 +63,7 @@ func (n *node) startEngine(ctx context.Context) error {
 				return withHint(err, engine.Hint(err))
 			}
 			n.dsn, n.ownEngine = string(dsn), true
+			n.log.InfoContext(ctx, "engine is ready", slog.String("version", supervisor.Version()))
 			return run.Start(ctx)
 		},
 		Stop:   run.Stop,

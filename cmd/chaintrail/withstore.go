@@ -21,6 +21,9 @@ func (a *app) withStore(ctx context.Context, use func(ctx context.Context, n *no
 	if cfg.ClickHouse.Off {
 		return usage(errNoStore)
 	}
+	if a.logLevel == "" {
+		cfg.Log.Level = "error" // what starts for one command is no news
+	}
 	n, err := newNode(a, cfg)
 	if err != nil {
 		return err

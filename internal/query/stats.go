@@ -3,6 +3,9 @@ package query
 import (
 	"context"
 	"time"
+	"uuid"
+
+	driveruuid "github.com/google/uuid"
 
 	"github.com/chaintrail/chaintrail/schemas"
 )
@@ -87,20 +90,33 @@ func (r *Reader) outcomes(ctx context.Context, s *Summary, since int64) error {
 }
 
 func (r *Reader) tools(ctx context.Context, s *Summary, since int64) error {
-	rows, err := r.query(ctx, "SELECT server, event, target, count() AS calls, countIf(outcome = 'denied'), countIf(outcome = 'error' OR is_error), "+
-		"toInt64(quantile(0.5)(total_us)), toInt64(quantile(0.95)(total_us)) FROM exchanges WHERE "+sinceTime+
-		" GROUP BY server, event, target ORDER BY calls DESC, server, event, target LIMIT ?", since, top)
+	rows, err := r.query(ctx, "SELECT server, event, max(target), count() AS calls, countIf(outcome = 'denied'), countIf(outcome = 'error' OR is_error), "+
+		"toInt64(quantile(0.5)(total_us)), toInt64(quantile(0.95)(total_us)), argMax(exchange_id, time) FROM exchanges WHERE "+sinceTime+
+		" GROUP BY server, event, if(target_ref = '', target, target_ref) ORDER BY calls DESC, server, event, max(target) LIMIT ?", since, top)
 	if err != nil {
 		return err
 	}
-	return each(rows, func() error {
+	var newest []Exchange // of each row, to name targets that no list has shown
+	err = each(rows, func() error {
 		var t ToolSummary
-		if err := rows.Scan(&t.Server, &t.Method, &t.Target, &t.Calls, &t.Denied, &t.Errors, &t.P50US, &t.P95US); err != nil {
+		var id driveruuid.UUID
+		if err := rows.Scan(&t.Server, &t.Method, &t.Target, &t.Calls, &t.Denied, &t.Errors, &t.P50US, &t.P95US, &id); err != nil {
 			return err
 		}
 		s.Tools = append(s.Tools, t)
+		newest = append(newest, Exchange{ID: uuid.UUID(id), Started: time.UnixMicro(since), Ended: time.Now(), Target: t.Target})
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	if err := r.name(ctx, newest); err != nil {
+		return err
+	}
+	for i := range newest {
+		s.Tools[i].Target = newest[i].Target
+	}
+	return nil
 }
 
 func (r *Reader) interceptors(ctx context.Context, s *Summary, since int64) error {
