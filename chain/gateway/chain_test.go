@@ -40,8 +40,8 @@ func realPlan(t *testing.T) func() Plan {
 		t.Fatal(err)
 	}
 	set, err := chain.NewSet(chain.SetOptions{
-		Config: chain.Config{Server: "b"},
-		Hosts:  []chain.HostSpec{{HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: "inprocess"}}, Connect: chain.Local(server)}},
+		Server: "b",
+		Hosts:  []chain.HostSpec{{Ref: schemas.HostRef{Host: "inprocess"}, Connect: chain.Local(server)}},
 	})
 	if err != nil {
 		t.Fatal(err)

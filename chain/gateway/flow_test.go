@@ -152,7 +152,7 @@ func TestCancel(t *testing.T) {
 			_, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "hang", Arguments: map[string]any{}})
 			done <- err
 		}()
-		w.ledger.waitRequest(t, methodToolsCall)
+		w.ledger.waitRequest(t)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
@@ -212,7 +212,7 @@ func TestDrain(t *testing.T) {
 			_, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "hang", Arguments: map[string]any{}})
 			done <- err
 		}()
-		w.ledger.waitRequest(t, methodToolsCall)
+		w.ledger.waitRequest(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		if err := w.Drain(ctx); !errors.Is(err, ErrDrainExpired) {

@@ -50,7 +50,7 @@ func FuzzLink(f *testing.F) {
 			t.Errorf("%d exchanges are open", n)
 		}
 		l.check(t)
-		for _, line := range bytes.Split(out.Bytes(), []byte("\n")) {
+		for line := range bytes.SplitSeq(out.Bytes(), []byte("\n")) {
 			if _, err := wire.Parse(line, wire.Limits{Lenient: true}); len(line) > 0 && err != nil {
 				if _, isBatch := err.(*wire.BatchError); !isBatch { //nolint:errorlint // Parse returns it bare
 					t.Errorf("the client got %q: %v", line, err)

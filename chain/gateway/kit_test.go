@@ -3,18 +3,14 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-	"uuid"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
@@ -35,139 +31,6 @@ func TestMain(m *testing.M) {
 		return
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
-}
-
-// ledger is a recorder that keeps everything.
-type ledger struct {
-	mu   sync.Mutex
-	all  []*schemas.Record
-	fail func(*schemas.Record) error
-	wake chan struct{}
-}
-
-func newLedger() *ledger { return &ledger{wake: make(chan struct{})} }
-
-func (l *ledger) Record(_ context.Context, rec *schemas.Record) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fail != nil {
-		if err := l.fail(rec); err != nil {
-			return err
-		}
-	}
-	l.all = append(l.all, rec)
-	close(l.wake)
-	l.wake = make(chan struct{})
-	return nil
-}
-
-func (l *ledger) records() []*schemas.Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]*schemas.Record(nil), l.all...)
-}
-
-// waitFor waits until the records hold what ok looks for.
-func (l *ledger) waitFor(t *testing.T, what string, ok func([]*schemas.Record) bool) {
-	t.Helper()
-	limit := time.NewTimer(10 * time.Second)
-	defer limit.Stop()
-	for {
-		l.mu.Lock()
-		done, wake := ok(l.all), l.wake
-		l.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-wake:
-		case <-limit.C:
-			t.Fatalf("no record of %s within 10 s; have %v", what, l.lines())
-		}
-	}
-}
-
-func (l *ledger) waitOutcome(t *testing.T, method string, outcome schemas.Outcome) *schemas.Record {
-	t.Helper()
-	var found *schemas.Record
-	l.waitFor(t, method+" "+string(outcome), func(all []*schemas.Record) bool {
-		for _, r := range all {
-			if r.Event.Kind == schemas.KindOutcome && r.Event.Operation.Event == method && r.Event.Decision.Outcome == outcome {
-				found = r
-				return true
-			}
-		}
-		return false
-	})
-	return found
-}
-
-// waitRequest waits for the request event of a method.
-func (l *ledger) waitRequest(t *testing.T, method string) {
-	t.Helper()
-	l.waitFor(t, "request "+method, func(all []*schemas.Record) bool {
-		for _, r := range all {
-			if r.Event.Kind == schemas.KindRequest && r.Event.Operation.Event == method {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-func (l *ledger) lines() []string {
-	var out []string
-	for _, r := range l.records() {
-		line := string(r.Event.Kind) + " " + r.Event.Operation.Event
-		if r.Event.Kind == schemas.KindOutcome {
-			line += " " + string(r.Event.Decision.Outcome) + " " + r.Event.Decision.Cause
-		}
-		out = append(out, line)
-	}
-	return out
-}
-
-// check fails unless every exchange has exactly one request event, followed by exactly one outcome.
-func (l *ledger) check(t *testing.T) {
-	t.Helper()
-	state := map[uuid.UUID]int{}
-	for _, r := range l.records() {
-		id := r.Event.Correlation.Exchange
-		switch r.Event.Kind {
-		case schemas.KindRequest:
-			if state[id] != 0 {
-				t.Errorf("exchange %s: second request event, or one after the outcome", id)
-			}
-			state[id] = 1
-		case schemas.KindOutcome:
-			if state[id] != 1 {
-				t.Errorf("exchange %s: outcome in state %d, want 1", id, state[id])
-			}
-			state[id] = 2
-			if r.Event.Decision.Outcome == "" {
-				t.Errorf("exchange %s: no outcome", id)
-			}
-		default:
-			t.Errorf("event of kind %s", r.Event.Kind)
-		}
-	}
-	for id, s := range state {
-		if s != 2 {
-			t.Errorf("exchange %s has no outcome", id)
-		}
-	}
-	if t.Failed() {
-		t.Log(l.lines())
-	}
-}
-
-func item(r *schemas.Record, role schemas.Role) []byte {
-	for _, it := range r.Items {
-		if it.Role == role {
-			return it.Data
-		}
-	}
-	return nil
 }
 
 // fakePlan is a plan made of functions: what interceptors do is package chain's matter.
@@ -270,98 +133,6 @@ func postRaw(t *testing.T, url string, body []byte, headers ...string) (int, htt
 		t.Fatal(err)
 	}
 	return resp.StatusCode, resp.Header, out
-}
-
-// sdkServer is a real server with the tools that the tests need.
-// Its tool "hang" ends with its call, or with stop: the go-sdk forgets to end a call whose client left
-// at once.
-func sdkServer(stop <-chan struct{}) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "backend", Version: "1"}, &mcp.ServerOptions{
-		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
-		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
-	})
-	type args struct {
-		Text string `json:"text,omitempty"`
-	}
-	mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
-		return text(a.Text), nil, nil
-	})
-	mcp.AddTool(s, &mcp.Tool{Name: "fail"}, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
-		return nil, nil, errors.New("it failed")
-	})
-	mcp.AddTool(s, &mcp.Tool{Name: "progress"}, func(ctx context.Context, r *mcp.CallToolRequest, _ args) (*mcp.CallToolResult, any, error) {
-		for i := range 3 {
-			err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1)})
-			if err != nil {
-				return nil, nil, err
-			}
-		}
-		return text("done"), nil, nil
-	})
-	mcp.AddTool(s, &mcp.Tool{Name: "elicit"}, func(ctx context.Context, r *mcp.CallToolRequest, _ args) (*mcp.CallToolResult, any, error) {
-		res, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "who?", RequestedSchema: jsonx.Value(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
-		if err != nil {
-			return text("refused: " + err.Error()), nil, nil //nolint:nilerr // the test reads it in the result
-		}
-		name, _ := res.Content["name"].(string)
-		return text(res.Action + " " + name), nil, nil
-	})
-	mcp.AddTool(s, &mcp.Tool{Name: "hang"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ args) (*mcp.CallToolResult, any, error) {
-		select {
-		case <-ctx.Done():
-		case <-stop:
-		}
-		return nil, nil, context.Canceled
-	})
-	mcp.AddTool(s, &mcp.Tool{Name: "update"}, func(ctx context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
-		return text("ok"), nil, s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: "test://" + a.Text})
-	})
-	s.AddTool(&mcp.Tool{Name: "rounds", InputSchema: jsonx.Value(`{"type":"object"}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if res, ok := r.Params.InputResponses["who"].(*mcp.ElicitResult); ok {
-			name, _ := res.Content["name"].(string)
-			return text(name), nil
-		}
-		ask := &mcp.ElicitParams{Message: "who?", RequestedSchema: jsonx.Value(`{"type":"object","properties":{"name":{"type":"string"}}}`)}
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"who": ask}, RequestState: "state"}, nil
-	})
-	s.AddResource(&mcp.Resource{URI: "test://r", Name: "r"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "test://r", Text: "r"}}}, nil
-	})
-	return s
-}
-
-func text(s string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
-}
-
-func textOf(t *testing.T, res *mcp.CallToolResult, err error) string {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("call: %v", err)
-	}
-	if len(res.Content) != 1 {
-		t.Fatalf("got %d contents, want 1", len(res.Content))
-	}
-	return res.Content[0].(*mcp.TextContent).Text
-}
-
-func runChild(kind string) {
-	switch kind {
-	case "crash":
-		os.Exit(3)
-	case "noisy":
-		_, _ = os.Stdout.WriteString("starting up …\n{\"level\":\"info\"}\n{{{\n\n")
-		_ = sdkServer(nil).Run(context.Background(), &mcp.StdioTransport{})
-	case "dies":
-		s := sdkServer(nil)
-		mcp.AddTool(s, &mcp.Tool{Name: "die"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-			os.Exit(9)
-			return nil, nil, nil
-		})
-		_ = s.Run(context.Background(), &mcp.StdioTransport{})
-	case "sdk":
-		_ = sdkServer(nil).Run(context.Background(), &mcp.StdioTransport{})
-	}
 }
 
 // backend is one that a gateway can stand before, by the way it is reached.
