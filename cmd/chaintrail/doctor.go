@@ -75,7 +75,7 @@ func (a *app) examine(ctx context.Context) []finding {
 		source = config.FileName
 	}
 	findings := []finding{{Check: "config", Status: "ok", Detail: source}, checkData(cfg), checkDisk(cfg), checkClock()}
-	running, err := findRuntime(cfg, "up", "gateway", "consume", "bus", "engine")
+	running, err := findRuntime(cfg, anyProcess, "up", "gateway", "consume", "bus", "engine")
 	switch {
 	case err != nil:
 		findings = append(findings, finding{"running", "fail", err.Error(), "stop chaintrail, remove the named file, start again"})

@@ -21,6 +21,9 @@ func TestScripts(t *testing.T) {
 	library := enginetest.Library(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"ready": cmdReady, "signal": cmdSignal, "eventually": cmdEventually, "field": cmdField,
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(engine.EnvLibrary, library)
 			env.Setenv("CHAINTRAIL_DATA", env.WorkDir+"/data")

@@ -24,6 +24,10 @@ type runtimeInfo struct {
 	EngineDSN string `json:"engine_dsn,omitzero"` // with its token
 }
 
+func anyProcess(*runtimeInfo) bool        { return true }
+func servesBus(info *runtimeInfo) bool    { return info.BusURL != "" }
+func servesEngine(info *runtimeInfo) bool { return info.EngineDSN != "" }
+
 func runtimePath(cfg config.Config, role string) string {
 	return cfg.Dir("run", role+".json")
 }
@@ -45,8 +49,9 @@ func publishRuntime(cfg config.Config, role string, info runtimeInfo) (func(), e
 	return func() { _ = os.Remove(path) }, nil
 }
 
-// findRuntime returns the file of the first role whose process still lives; nil when there is none.
-func findRuntime(cfg config.Config, roles ...string) (*runtimeInfo, error) {
+// findRuntime returns the file of the first role whose process still lives and has what is asked for;
+// nil when there is none.
+func findRuntime(cfg config.Config, has func(*runtimeInfo) bool, roles ...string) (*runtimeInfo, error) {
 	for _, role := range roles {
 		path := runtimePath(cfg, role)
 		data, err := os.ReadFile(path) //nolint:gosec // G304: a path of our own data directory
@@ -60,7 +65,7 @@ func findRuntime(cfg config.Config, roles ...string) (*runtimeInfo, error) {
 		if err := jsonx.UnmarshalStrict(data, &info); err != nil {
 			return nil, fmt.Errorf("%s is damaged (%w): stop chaintrail, remove it, start again", path, err)
 		}
-		if err := syscall.Kill(info.PID, 0); err == nil {
+		if err := syscall.Kill(info.PID, 0); err == nil && has(&info) {
 			return &info, nil
 		}
 	}

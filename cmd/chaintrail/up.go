@@ -48,7 +48,7 @@ func newUpCmd(a *app) *cobra.Command {
 }
 
 func (n *node) up(ctx context.Context, demoMode bool) error {
-	running, err := findRuntime(n.cfg, "up")
+	running, err := findRuntime(n.cfg, anyProcess, "up")
 	if err != nil {
 		return err
 	}

@@ -177,12 +177,12 @@ func (n *node) busConfig() (cfg bus.Config, ok bool, err error) {
 		cfg.URL, cfg.TokenFile, cfg.CredsFile = n.cfg.Bus.URL, n.cfg.Bus.TokenFile, n.cfg.Bus.CredsFile
 		return cfg, true, nil
 	}
-	info, err := findRuntime(n.cfg, "up", "bus")
+	info, err := findRuntime(n.cfg, servesBus, "up", "bus")
 	if err != nil || info == nil {
 		return cfg, false, err
 	}
 	cfg.URL, cfg.Token = info.BusURL, info.BusToken
-	return cfg, info.BusURL != "", nil
+	return cfg, true, nil
 }
 
 // requireBus is joinBus for processes that can do nothing without.

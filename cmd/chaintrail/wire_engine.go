@@ -19,11 +19,11 @@ func (n *node) findStore(ctx context.Context, own bool) error {
 		n.dsn = n.cfg.ClickHouse.DSN
 		return nil
 	}
-	info, err := findRuntime(n.cfg, "up", "consume", "engine")
+	info, err := findRuntime(n.cfg, servesEngine, "up", "consume", "engine")
 	if err != nil {
 		return err
 	}
-	if info != nil && info.EngineDSN != "" {
+	if info != nil {
 		n.dsn = info.EngineDSN
 		return nil
 	}
