@@ -68,6 +68,9 @@ func (l *lane) begin(ctx context.Context, in arrival) (*exchange, answer) {
 		}
 	}
 	if err == nil {
+		if in.msg.Method == methodListen {
+			l.registry.park(x) // it is open for as long as its client listens
+		}
 		return x, answer{}
 	}
 	cause, rpc, status := refusalOf(err)

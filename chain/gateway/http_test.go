@@ -162,3 +162,50 @@ func TestRebinding(t *testing.T) {
 		}
 	}
 }
+
+// TestListen: a stream that stays open for its client's sake holds up no drain, and ends as stopped;
+// one that the client leaves ends as cancelled, at the server too.
+func TestListen(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []schemas.Outcome{schemas.OutcomeStopped, schemas.OutcomeCancelled} {
+		t.Run(string(outcome), func(t *testing.T) {
+			t.Parallel()
+			gone := make(chan struct{})
+			peer := newRawPeer(t, func(w http.ResponseWriter, r *http.Request, _ []byte) {
+				defer close(gone)
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{}}\n\n")
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})
+			g := serve(t, Options{Backends: httpBackend(peer.url, nil)})
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url,
+				strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			if _, err := io.ReadFull(resp.Body, make([]byte, 60)); err != nil {
+				t.Fatal(err)
+			}
+			if outcome == schemas.OutcomeCancelled {
+				leave()
+			} else if err := g.Drain(t.Context()); err != nil {
+				t.Errorf("drain: %v", err)
+			}
+			g.ledger.waitOutcome(t, methodListen, outcome)
+			if outcome == schemas.OutcomeStopped {
+				if err := g.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			}
+			<-gone
+		})
+	}
+}

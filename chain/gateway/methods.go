@@ -9,6 +9,7 @@ const (
 	methodCancelled   = "notifications/cancelled"
 	methodProgress    = "notifications/progress"
 	methodUpdated     = "notifications/resources/updated"
+	methodLog         = "notifications/message"
 	methodDiscover    = "server/discover"
 	methodPing        = "ping"
 	methodListen      = "subscriptions/listen"

@@ -200,16 +200,29 @@ func (m *mux) tells(_ context.Context, up *muxServer, msg wire.Message) {
 			to = append(to, s)
 		}
 	default:
-		for s := range up.seats {
-			if s.lasting {
-				to = append(to, s)
-			}
-		}
+		to = up.everybody(msg.Method)
 	}
 	m.mu.Unlock()
 	for _, s := range to {
 		s.deliver(raw)
 	}
+}
+
+// everybody are the lasting seats. A log message goes to a seat for one request, too, if it can only
+// be about that.
+func (up *muxServer) everybody(method string) []*seat {
+	var to []*seat
+	for s := range up.seats {
+		if s.lasting {
+			to = append(to, s)
+		}
+	}
+	if method == methodLog && len(to) == 0 {
+		if s := up.subject(); s != nil {
+			to = append(to, s)
+		}
+	}
+	return to
 }
 
 func withSubscription(msg wire.Message, id jsonx.Value) []byte {

@@ -19,6 +19,9 @@ type registry struct {
 	idle     chan struct{} // closed when stopping and nothing is open; nil before
 }
 
+// parkedFactor is how many more exchanges may be parked than may be open.
+const parkedFactor = 4
+
 func newRegistry(limit int) *registry {
 	return &registry{max: limit, open: make(map[*exchange]struct{}), parked: make(map[*exchange]struct{})}
 }
@@ -29,7 +32,7 @@ func (r *registry) enter(x *exchange) error {
 	switch {
 	case r.stopping && !x.reverse: // what was begun may still ask back
 		return ErrStopping
-	case len(r.open) >= r.max:
+	case len(r.open) >= r.max, len(r.parked) >= parkedFactor*r.max:
 		return errOverloaded
 	}
 	r.open[x] = struct{}{}
