@@ -86,7 +86,7 @@ func newSearchCmd(a *app) *cobra.Command {
 		Use:   "search [TEXT]",
 		Short: "Find exchanges by time, tool, principal, outcome, interceptor, session or text",
 		Long: "Finds exchanges, newest first. TEXT is looked for in bodies, names and reasons, without regard to\n" +
-			"case; its words must be whole words there. Uses the running engine, else starts one for the command.",
+			"case: the words as they stand, in this order, each a whole word. Uses the running engine, else starts one for the command.",
 		Example: "  chaintrail search --outcome denied --since 24h\n  chaintrail search --tool send_mail 'ada@example.org'",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
