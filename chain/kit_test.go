@@ -116,6 +116,8 @@ func serve(t testing.TB, list ...interceptor.Interceptor) *interceptor.Server {
 // overPipes connects to a server on the other end of two pipes.
 func overPipes(t testing.TB, serve func(r, w *os.File)) func(context.Context) (wire.Conn, error) {
 	t.Helper()
+	var servers sync.WaitGroup
+	t.Cleanup(servers.Wait) // runs after what uses the connections has closed them
 	return func(context.Context) (wire.Conn, error) {
 		theirIn, ourOut, err := os.Pipe()
 		if err != nil {
@@ -125,9 +127,7 @@ func overPipes(t testing.TB, serve func(r, w *os.File)) func(context.Context) (w
 		if err != nil {
 			return nil, err
 		}
-		done := make(chan struct{})
-		go func() { defer close(done); serve(theirIn, theirOut) }() // exits with its input
-		t.Cleanup(func() { <-done })
+		servers.Go(func() { serve(theirIn, theirOut) }) // exits with its input
 		return wire.NewLineConn(ourIn, ourOut, nil), nil
 	}
 }
