@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -89,7 +90,7 @@ func runEngine(ctx context.Context, cfg config.Config, library string, serve eng
 
 func engineToken(cfg config.Config) (string, error) {
 	key, err := keyfile.LoadOrCreate(cfg.Dir("keys", "engine.key"), 24)
-	return fmt.Sprintf("%x", key), err
+	return hex.EncodeToString(key), err
 }
 
 func engineDSN(address, token string) string {

@@ -1,7 +1,5 @@
 package main
 
-import "errors"
-
 // hinter is an error that knows the operator's way out.
 type hinter interface {
 	error
@@ -37,5 +35,3 @@ func usage(err error) error {
 	}
 	return &usageError{err}
 }
-
-var errNotFound = errors.New("not found")

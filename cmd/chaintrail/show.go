@@ -22,7 +22,7 @@ func newShowCmd(a *app) *cobra.Command {
 		Short: "Show one exchange as a timeline",
 		Long: "Shows an exchange by its id, or by the beginning of it: bodies before and after, each interceptor with\n" +
 			"verdict and latency, and why others did not run.",
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usage(withHint(errors.New("show needs one exchange id"), "chaintrail search"))
 			}

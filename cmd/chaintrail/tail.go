@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,8 +61,8 @@ func (a *app) tail(ctx context.Context, n *node, filter query.Filter, recent int
 		if err != nil {
 			return queryError(err)
 		}
-		for i := len(found) - 1; i >= 0; i-- { //nolint:modernize // elements are large
-			if err := a.tailLine(&found[i]); err != nil {
+		for _, x := range slices.Backward(found) {
+			if err := a.tailLine(&x); err != nil {
 				return err
 			}
 		}

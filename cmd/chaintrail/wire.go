@@ -79,7 +79,7 @@ func (n *node) run(ctx context.Context, start func(ctx context.Context) error) e
 		err = n.group.Wait(ctx)
 	}
 	if ctx.Err() != nil {
-		n.log.Info("stopping; a second signal stops at once")
+		n.log.InfoContext(now, "stopping; a second signal stops at once")
 		if err != nil && errors.Is(err, context.Canceled) {
 			err = nil
 		}

@@ -32,9 +32,7 @@ func (n *node) addLocal(host string, server *interceptor.Server) {
 // before it is.
 func (n *node) runChain(ctx context.Context) error {
 	opts := chain.SetOptions{
-		Config: chain.Config{
-			Server: everyServer, ChainTimeout: n.cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(n.cfg.Gateway.DenyDetail),
-		},
+		Server: everyServer, ChainTimeout: n.cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(n.cfg.Gateway.DenyDetail),
 		Refresh: n.cfg.Gateway.RefreshEvery, Logger: n.log, OnPlan: n.recordPlan,
 	}
 	if len(n.cfg.Backends) == 1 {
@@ -42,8 +40,7 @@ func (n *node) runChain(ctx context.Context) error {
 	}
 	for host, local := range n.inprocess {
 		opts.Hosts = append(opts.Hosts, chain.HostSpec{
-			HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: host}},
-			Connect:    local,
+			Ref: schemas.HostRef{Host: host}, Connect: local,
 		})
 	}
 	for _, h := range n.cfg.Interceptors {
@@ -72,10 +69,10 @@ func (n *node) runChain(ctx context.Context) error {
 }
 
 func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {
-	spec := chain.HostSpec{HostConfig: chain.HostConfig{
+	spec := chain.HostSpec{
 		Ref:      schemas.HostRef{Host: h.Name, URL: h.URL, Command: h.Command, Env: h.Env, Configs: map[string]jsonx.Value{}},
 		Envelope: h.Envelope, Timeout: h.Timeout, Overrides: map[string]chain.Override{},
-	}}
+	}
 	for name, value := range h.Interceptors {
 		encoded, err := jsonx.Marshal(value)
 		if err != nil {

@@ -68,7 +68,7 @@ func (s *workSource) Next(ctx context.Context) (deferred.Job, error) {
 }
 
 // Close implements io.Closer.
-func (s *workSource) Close() error {
+func (s *workSource) Close() error { //nolint:unparam // io.Closer
 	s.work.Close()
 	return nil
 }

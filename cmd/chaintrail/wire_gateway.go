@@ -63,7 +63,7 @@ func (n *node) serveGateway(ctx context.Context) error {
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", n.cfg.Gateway.Listen)
 	if err != nil {
-		return errors.Join(withHint(fmt.Errorf("listen for clients: %w", err), "stop what listens there, or set gateway.listen"), gw.Close())
+		return errors.Join(withHint(fmt.Errorf("listen for clients: %w", err), "stop what listens there, or set gateway.listen"), gw.Close()) //nolint:contextcheck // Close bounds itself: what it ends must be recorded
 	}
 	n.gatewayURL = "http://" + listener.Addr().String()
 	server := &http.Server{Handler: gw.Handler(), ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
@@ -81,7 +81,7 @@ func (n *node) serveGateway(ctx context.Context) error {
 		// Open exchanges finish first, then streams end, then connections close.
 		Stop: func(ctx context.Context) error {
 			err := gw.Drain(ctx)
-			err = errors.Join(err, gw.Close())
+			err = errors.Join(err, gw.Close()) //nolint:contextcheck // Close bounds itself: what it ends must be recorded
 			if shutdownErr := server.Shutdown(ctx); shutdownErr != nil {
 				return errors.Join(err, shutdownErr, server.Close())
 			}
@@ -104,7 +104,7 @@ func (n *node) serveStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 			return errors.Join(gw.Drain(ctx), gw.Close())
 		},
 	}); err != nil {
-		return errors.Join(err, gw.Close())
+		return errors.Join(err, gw.Close()) //nolint:contextcheck // Close bounds itself: what it ends must be recorded
 	}
 	return gw.ServeStdio(ctx, in, out)
 }

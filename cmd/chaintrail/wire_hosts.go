@@ -32,7 +32,7 @@ func (h *hostCaller) Close() error {
 
 // dialHost connects to an interceptor server and makes the handshake.
 func (n *node) dialHost(ctx context.Context, ref schemas.HostRef, headers map[string]string) (*hostCaller, error) {
-	conn, stop, err := n.openHost(ref, headers)
+	conn, stop, err := n.openHost(ref, headers) //nolint:contextcheck // the connection outlives ctx; its stop has a limit of its own
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,10 @@ func (n *node) drained(name, stream string, p pipeline) lifecycle.Part {
 	stop := part.Stop
 	part.Stop = func(ctx context.Context) error {
 		last, err := n.lastPosition(ctx, stream)
-		for err == nil && p.Stats().Position < last && pause(ctx) {
+		for err == nil && p.Stats().Position < last {
+			if !pause(ctx) {
+				break
+			}
 		}
 		return stop(ctx)
 	}
