@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -207,5 +208,33 @@ func TestListen(t *testing.T) {
 			}
 			<-gone
 		})
+	}
+}
+
+// TestHalfRequest: a client that stops in the middle of its request gets an error, and an event.
+func TestHalfRequest(t *testing.T) {
+	t.Parallel()
+	peer := newRawPeer(t, answerJSON(`{}`))
+	g := serve(t, Options{Backends: httpBackend(peer.url, nil)})
+	address, _, _ := strings.Cut(strings.TrimPrefix(g.url, "http://"), "/")
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "POST /b/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"jsonrpc\":\"2.0\",")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || !bytes.Contains(answer, []byte("-32700")) {
+		t.Errorf("got %q, %v, want a parse error", answer, err)
+	}
+	g.ledger.waitOutcome(t, eventOther, schemas.OutcomeError)
+	if len(peer.requests()) != 0 {
+		t.Error("the server got it")
 	}
 }

@@ -37,9 +37,7 @@ func (s *hubSession) run(ctx context.Context, end func(), stop func(context.Cont
 	work := context.WithoutCancel(ctx)
 	var receiving sync.WaitGroup
 	receiving.Go(func() { // exits when the server's stream ends, at the latest by stop
-		err := k.server.Receive(work, func(raw []byte) { k.fromServer(work, raw) }, func(err error) {
-			k.lane.log.WarnContext(work, "message of the server skipped", slog.Any("error", err))
-		})
+		err := k.server.Receive(work, func(raw []byte) { k.fromServer(work, raw) }, func(err error) { k.skipped(work, err) })
 		s.close(errors.Join(errServerEnded, err))
 	})
 	lost := s.wait(ctx)

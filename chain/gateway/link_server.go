@@ -116,6 +116,25 @@ func (k *link) oddFromServer(ctx context.Context, msg wire.Message, err error) {
 	k.lane.refuseRaw(ctx, in, err)
 }
 
+// skipped takes word of a message of the server that was too large to be read. When it can only have
+// been the answer to one request, that request gets an error; else its caller has to cancel.
+func (k *link) skipped(ctx context.Context, err error) {
+	k.lane.log.WarnContext(ctx, "message of the server skipped", slog.Any("error", err))
+	var only *exchange
+	for _, x := range k.session.all() {
+		switch {
+		case x.reverse:
+		case only != nil:
+			return
+		default:
+			only = x
+		}
+	}
+	if only != nil {
+		only.answer(only.fail(ctx, causeTooLarge, err.Error()))
+	}
+}
+
 // end ends what is open when one side is gone, and waits for the work under way. Requests of the
 // client get an error when it was the server that was lost; else why is the reason.
 func (k *link) end(ctx context.Context, serverLost, why error) {

@@ -84,7 +84,7 @@ func (m *mux) attach(ctx context.Context, lasting bool) (*seat, func(context.Con
 
 func (m *mux) run(ctx context.Context, up *muxServer) {
 	err := up.conn.Receive(ctx, func(raw []byte) { m.fromServer(ctx, up, raw) }, func(err error) {
-		m.lane.log.WarnContext(ctx, "message of the server skipped", slog.Any("error", err))
+		m.skipped(ctx, up, err)
 	})
 	m.mu.Lock()
 	if m.up == up {
@@ -291,6 +291,23 @@ func (m *mux) odd(ctx context.Context, up *muxServer, msg wire.Message, err erro
 	}
 	in := arrival{session: newSession("", &m.lane.opts.Key, 1), msg: msg, reverse: true, transport: "http"}
 	m.lane.refuseRaw(ctx, in, err)
+}
+
+// skipped takes word of a message that was too large to be read; see link.skipped.
+func (m *mux) skipped(ctx context.Context, up *muxServer, err error) {
+	m.lane.log.WarnContext(ctx, "message of the server skipped", slog.Any("error", err))
+	m.mu.Lock()
+	var only *muxCall
+	if len(up.calls) == 1 {
+		for key, call := range up.calls {
+			only = call
+			up.forget(key, call)
+		}
+	}
+	m.mu.Unlock()
+	if only != nil {
+		only.seat.deliver(wire.NewErrorAnswer(only.id, malformedAnswer("too large")))
+	}
 }
 
 // number makes an id of our own.

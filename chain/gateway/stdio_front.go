@@ -78,9 +78,7 @@ func (k *link) serveLines(ctx context.Context, client *wire.LineConn, stop func(
 	}()
 	var receiving sync.WaitGroup
 	receiving.Go(func() { // exits when the server's stream ends, at the latest by stop
-		serverDone <- k.server.Receive(work, func(raw []byte) { k.fromServer(work, raw) }, func(err error) {
-			k.lane.log.WarnContext(work, "message of the server skipped", slog.Any("error", err))
-		})
+		serverDone <- k.server.Receive(work, func(raw []byte) { k.fromServer(work, raw) }, func(err error) { k.skipped(work, err) })
 	})
 	var lost, result error
 	why := errSessionEnded
