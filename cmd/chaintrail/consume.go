@@ -26,7 +26,7 @@ func newConsumeCmd(a *app) *cobra.Command {
 			return n.run(cmd.Context(), func(ctx context.Context) error {
 				return inOrder(ctx,
 					func(ctx context.Context) error { return n.findStore(ctx, true) },
-					n.requireBus, n.writeStore, n.writeSinks, n.openJournal, n.keepHouse, n.adoptOrphans, n.runDeferred,
+					n.requireBus, n.writeStore, n.writeSinks, n.openJournal, n.keepHouse, n.adoptOrphans, n.runDeferred, n.serveTelemetry,
 					func(ctx context.Context) error { return n.announce(ctx, "consume", runtimeInfo{}) },
 				)
 			})

@@ -39,7 +39,7 @@ func newGatewayCmd(a *app) *cobra.Command {
 				return err
 			}
 			return n.run(cmd.Context(), func(ctx context.Context) error {
-				return inOrder(ctx, n.joinBus, n.openJournal, n.runChain, n.serveGateway,
+				return inOrder(ctx, n.joinBus, n.openJournal, n.runChain, n.serveGateway, n.serveTelemetry,
 					func(ctx context.Context) error {
 						return n.announce(ctx, "gateway", runtimeInfo{Gateway: n.gatewayURL})
 					})

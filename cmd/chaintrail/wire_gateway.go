@@ -101,7 +101,7 @@ func (n *node) serveStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 		Name:  "gateway",
 		Start: func(context.Context) error { return nil },
 		Stop: func(ctx context.Context) error {
-			return errors.Join(gw.Drain(ctx), gw.Close())
+			return errors.Join(gw.Drain(ctx), gw.Close()) //nolint:contextcheck // Close bounds itself: what it ends must be recorded
 		},
 	}); err != nil {
 		return errors.Join(err, gw.Close()) //nolint:contextcheck // Close bounds itself: what it ends must be recorded
