@@ -108,3 +108,29 @@ func TestModuleFileNamesTheToolchain(t *testing.T) {
 		t.Error("the Makefile must export GOTOOLCHAIN=go1.27.3")
 	}
 }
+
+// Each direct dependency has its line of reason in docs/dependencies.md.
+func TestDependenciesHaveReasons(t *testing.T) {
+	reasons, err := os.ReadFile("../../docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := 0
+	for line := range strings.Lines(string(module)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || !strings.Contains(fields[0], ".") || !strings.HasPrefix(fields[1], "v") || strings.Contains(line, "// indirect") {
+			continue
+		}
+		direct++
+		if !strings.Contains(string(reasons), "| "+fields[0]+" |") {
+			t.Errorf("%s has no line in docs/dependencies.md", fields[0])
+		}
+	}
+	if direct < 10 {
+		t.Fatalf("only %d direct dependencies were read: the parser is broken", direct)
+	}
+}
