@@ -243,15 +243,16 @@ func TestLostCursorDoublesNothing(t *testing.T) {
 	}
 }
 
+// A second result cannot be told by its attempt: after the death of the bus a delivery counts as the first again.
 func TestOneResultOfAnInvocation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "CHAINTRAIL_0", clickhouse.ContentEvents)
 	w := sinktest.NewWriter()
 	c := w.Call(t, "echo", "ann", schemas.OutcomeAllowed, "{}")
 	r.stream.Add(c.Events...)
-	r.stream.Add(w.Result(t, c, 1), w.Result(t, c, 2))
+	r.stream.Add(w.Result(t, c, 1), w.Result(t, c, 1))
 	r.drain(t)
-	r.stream.Add(w.Result(t, c, 3))
+	r.stream.Add(w.Result(t, c, 1))
 	r.drain(t)
 	if n := count(t, r.conn, "SELECT count() FROM invocations WHERE interceptor = 'siem'"); n != 1 {
 		t.Errorf("%d results of one invocation, want 1", n)

@@ -2,14 +2,18 @@ package clickhouse
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 	"uuid"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	driveruuid "github.com/google/uuid"
 
+	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/seal"
 	"github.com/chaintrail/chaintrail/sinks"
 )
@@ -166,25 +170,37 @@ func (k *known) lookUp(ctx context.Context, entries []sinks.Entry) (map[key]seal
 	return stored, nil
 }
 
-// results returns which results of deferred work, of those that were tried before, are stored already. Two results of
-// one invocation come about when its worker died between the journal and the acknowledgement; the second one names a
-// later attempt.
+// clockMargin is how much the clocks of a gateway and a consumer may differ without a result being looked for in vain.
+const clockMargin = time.Hour
+
+// results returns which results of deferred work are stored already. Two results of one invocation come about when its
+// worker, or the bus, died between the journal and the acknowledgement. Nothing in the second one tells: after the
+// death of the bus even the count of deliveries begins anew.
 func (k *known) results(ctx context.Context, entries []sinks.Entry) (map[string]bool, error) {
 	have := map[string]bool{}
 	var asked []string
+	names := map[string]bool{}
+	oldest := time.Now()
 	for i := range entries {
-		if event := entries[i].Event; event.Kind == "invocation" {
-			for _, v := range event.Invocations {
-				if v.Attempt != 1 && v.State != "deferred" {
-					asked = append(asked, v.ID)
-				}
-			}
+		event := entries[i].Event
+		if event.Kind != schemas.KindInvocation {
+			continue
+		}
+		for n := range event.Invocations {
+			asked = append(asked, event.Invocations[n].ID)
+			names[event.Invocations[n].Interceptor] = true
+		}
+		if began := bornAt(event); began.Before(oldest) {
+			oldest = began
 		}
 	}
 	if len(asked) == 0 {
 		return have, nil
 	}
-	rows, err := k.conn.Query(large(ctx), "SELECT DISTINCT id FROM invocations WHERE id IN ? AND kind = 'invocation'", asked)
+	// The first result cannot be older than what it is about: that keeps the look-up to the newest granules.
+	rows, err := k.conn.Query(large(ctx), "SELECT DISTINCT id FROM invocations WHERE interceptor IN ? AND "+
+		"time >= fromUnixTimestamp64Micro(?, 'UTC') AND id IN ? AND kind = 'invocation'",
+		slices.Collect(maps.Keys(names)), oldest.Add(-clockMargin).UnixMicro(), asked)
 	if err != nil {
 		return nil, fmt.Errorf("look up invocations: %w", err)
 	}
@@ -200,6 +216,19 @@ func (k *known) results(ctx context.Context, entries []sinks.Entry) (map[string]
 		return nil, fmt.Errorf("look up invocations: %w", err)
 	}
 	return have, nil
+}
+
+// bornAt is when the interception that a result is about was recorded: its id is a UUIDv7 (RFC 9562), which begins with
+// milliseconds since the Unix epoch.
+func bornAt(event *schemas.Event) time.Time {
+	id := uuid.Nil()
+	if event.Correlation != nil {
+		id = event.Correlation.Interception
+	}
+	if id[6]>>4 != 7 {
+		return time.Unix(0, 0)
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)) //nolint:gosec // G115: 48 bits
 }
 
 // large lets a query name a whole batch.
