@@ -136,15 +136,23 @@ func (s *settings) startRole(ctx context.Context, role string, args ...string) (
 	if err != nil {
 		return nil, "", err
 	}
-	err = harness.WaitFor(ctx, role+" listens", 60*time.Second, func() bool { return ended(p) || harness.Dial(address) })
-	if err == nil && ended(p) {
-		err = errors.New(role + " has ended")
-	}
-	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(s.dir, role+".log")) //nolint:gosec // G304: our own temporary folder
-		return nil, "", errors.Join(fmt.Errorf("%w; its log: %s", err, log), p.Stop(stopLimit))
+	if err := s.waitListen(ctx, p, address); err != nil {
+		return nil, "", err
 	}
 	return p, "http://" + address, nil
+}
+
+// waitListen waits until the process listens; if it does not, it is stopped, and the error has its log.
+func (s *settings) waitListen(ctx context.Context, p *harness.Proc, address string) error {
+	err := harness.WaitFor(ctx, p.Name+" listens", time.Minute, func() bool { return ended(p) || harness.Dial(address) })
+	if err == nil && ended(p) {
+		err = errors.New(p.Name + " has ended")
+	}
+	if err == nil {
+		return nil
+	}
+	log, _ := os.ReadFile(filepath.Join(s.dir, p.Name+".log")) //nolint:gosec // G304: our own temporary folder
+	return errors.Join(fmt.Errorf("%w; its log: %s", err, log), p.Stop(stopLimit))
 }
 
 const stopLimit = 30 * time.Second

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/chaintrail/chaintrail/bench/harness"
@@ -17,27 +15,30 @@ import (
 )
 
 const (
-	idleBound = 120 // MB
-	idleTime  = 10 * time.Second
-	large     = 12 << 20
-	maxGrowth = 4 // times the payload
+	idleBound  = 120 // MB
+	idleTime   = 10 * time.Second
+	settleTime = 4 * time.Second
+	large      = 12 << 20
+	maxGrowth  = 4 // times the payload
 )
 
-const upConfig = `
+const trailConfig = `
 gateway: {listen: '%s'}
 backends:
   - {name: bench, url: '%s'}
 clickhouse: {library: '%s'}
 `
 
-// measureSize starts `chaintrail up` and looks at its memory, idle and while a large call passes.
+// measureSize starts `chaintrail up` and looks at its memory, idle and while a large call passes: once
+// through a `chaintrail gateway` beside it, which does nothing but pass and record, and once through
+// `up` itself, where the consumers have the same call in the same process.
 func measureSize(ctx context.Context, s settings) (rows []row, err error) {
 	backend, backendURL, err := s.startRole(ctx, roleBackend)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, backend.Stop(stopLimit)) }()
-	up, endpoint, err := s.startUp(ctx, backendURL)
+	up, upURL, err := s.startTrail(ctx, "up", backendURL)
 	if err != nil {
 		return nil, err
 	}
@@ -48,24 +49,39 @@ func measureSize(ctx context.Context, s settings) (rows []row, err error) {
 		return nil, err
 	}
 	rows = append(rows, atMost("size", "chaintrail up, idle for 10 s, without the engine's process: resident", megabytes(idle), idleBound, "MB"))
+	gateway, gatewayURL, err := s.startTrail(ctx, "gateway", backendURL)
+	if err != nil {
+		return rows, err
+	}
+	defer func() { err = errors.Join(err, gateway.Stop(stopLimit)) }()
+	retry.Sleep(ctx, settleTime)
 	for _, c := range []struct {
 		name            string
+		pid             int
+		endpoint        string
 		request, answer int
+		bounded         bool
 	}{
-		{"a call of 12 MB", large, payloadBytes},
-		{"an answer of 12 MB", payloadBytes, large},
+		{"chaintrail gateway: a call of 12 MB passes uncut, peak of memory grows by", gateway.PID(), gatewayURL, large, payloadBytes, true},
+		{"chaintrail gateway: an answer of 12 MB, further", gateway.PID(), gatewayURL, payloadBytes, large, true},
+		{"chaintrail up, gateway and consumers in one process: a call of 12 MB", up.PID(), upURL, large, payloadBytes, false},
 	} {
-		retry.Sleep(ctx, idleTime/2)
-		grown, err := passLarge(ctx, up.PID(), endpoint, c.request, c.answer)
+		grown, err := passLarge(ctx, c.pid, c.endpoint, c.request, c.answer)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", c.name, err)
 		}
-		rows = append(rows, atMost("size", c.name+" passes uncut: peak of memory grows by", float64(grown)/large, maxGrowth, "× its size"))
+		times := float64(grown) / large
+		if c.bounded {
+			rows = append(rows, atMost("size", c.name, times, maxGrowth, "× its size"))
+		} else {
+			rows = append(rows, beside("size", c.name, times, "× its size"))
+		}
 	}
 	return rows, nil
 }
 
-func (s *settings) startUp(ctx context.Context, backend string) (up *harness.Proc, endpoint string, err error) {
+// startTrail starts a command of chaintrail that serves clients, and waits until it listens.
+func (s *settings) startTrail(ctx context.Context, command, backend string) (p *harness.Proc, endpoint string, err error) {
 	library, err := findLibrary()
 	if err != nil {
 		return nil, "", err
@@ -74,25 +90,20 @@ func (s *settings) startUp(ctx context.Context, backend string) (up *harness.Pro
 	if err != nil {
 		return nil, "", err
 	}
-	config := filepath.Join(s.dir, "chaintrail.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, upConfig, address, backend, library), 0o600); err != nil {
+	config := filepath.Join(s.dir, command+".yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, trailConfig, address, backend, library), 0o600); err != nil {
 		return nil, "", err
 	}
-	up, err = harness.Start(harness.Spec{
-		Name: "up", Argv: []string{s.bin, "up", "-c", config, "--data", filepath.Join(s.dir, "data")}, LogDir: s.dir,
+	p, err = harness.Start(harness.Spec{
+		Name: command, Argv: []string{s.bin, command, "-c", config, "--data", filepath.Join(s.dir, "data")}, LogDir: s.dir,
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	err = harness.WaitFor(ctx, "chaintrail up listens", time.Minute, func() bool { return ended(up) || harness.Dial(address) })
-	if err == nil && ended(up) {
-		err = errors.New("chaintrail up has ended")
+	if err := s.waitListen(ctx, p, address); err != nil {
+		return nil, "", err
 	}
-	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(s.dir, "up.log")) //nolint:gosec // G304: our own temporary folder
-		return nil, "", errors.Join(fmt.Errorf("%w; its log: %s", err, log), up.Stop(stopLimit))
-	}
-	return up, "http://" + address + "/bench/mcp", nil
+	return p, "http://" + address + "/bench/mcp", nil
 }
 
 // passLarge makes one call and returns by how many bytes the peak of resident memory rose above what
@@ -112,24 +123,7 @@ func passLarge(ctx context.Context, pid int, endpoint string, request, answer in
 	if err := post(ctx, client, endpoint, rpcRequest(1, params), head, len(result)); err != nil {
 		return 0, err
 	}
-	retry.Sleep(ctx, idleTime/2)
+	retry.Sleep(ctx, settleTime)
 	peak, err := memory(pid, "VmHWM")
 	return peak - before, err
 }
-
-// memory reads a line of /proc/<pid>/status, in bytes.
-func memory(pid int, name string) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, name+":"); found {
-			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			return kb << 10, err
-		}
-	}
-	return 0, fmt.Errorf("no %s of process %d", name, pid)
-}
-
-func megabytes(n int64) float64 { return float64(n) / (1 << 20) }

@@ -29,6 +29,7 @@ type stack struct {
 	js     jetstream.JetStream
 	conn   driver.Conn
 	outbox *outbox.Outbox
+	engine *engine.Supervisor
 }
 
 func newStack(dir string, log *slog.Logger) *stack {
@@ -71,6 +72,7 @@ func (s *stack) startEngine(ctx context.Context, self string) error {
 	if err != nil {
 		return err
 	}
+	s.engine = supervisor
 	run := lifecycle.Background("engine", supervisor.Run)
 	var dsn engine.DSN
 	if err := s.group.Start(ctx, lifecycle.Part{

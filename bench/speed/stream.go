@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/chaintrail/chaintrail/audit/redact"
@@ -41,7 +42,12 @@ func measureStream(ctx context.Context, s settings) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	pids := []int{os.Getpid(), st.engine.PID()}
 	start = time.Now()
+	before, err := processorTime(pids...)
+	if err != nil {
+		return nil, err
+	}
 	events, open, err := st.startWriters(ctx)
 	if err != nil {
 		return nil, err
@@ -53,11 +59,16 @@ func measureStream(ctx context.Context, s settings) (rows []row, err error) {
 		return nil, err
 	}
 	took := time.Since(start)
+	after, err := processorTime(pids...)
+	if err != nil {
+		return nil, err
+	}
 	if err := st.recount(ctx, uint64(s.events)); err != nil {
 		return nil, err
 	}
 	return []row{
 		atLeast("stream", "both streams to ClickHouse, embedded engine", float64(s.events)/took.Seconds(), wantInterceptions, "interceptions/s"),
+		beside("stream", "processor time for it, reading, writing and engine together", micros(after-before)/float64(s.events), "µs/interception"),
 		beside("stream", "before it: record and publish", filled, "interceptions/s"),
 	}, nil
 }
