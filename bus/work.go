@@ -48,7 +48,11 @@ type Job struct {
 
 	nc    *nats.Conn
 	reply string
+	over  uint64 // reconnects of nc when it was handed out
 }
+
+// ackTimeout is long for a server that knows the job, which is all that Ack waits for.
+const ackTimeout = 5 * time.Second
 
 const (
 	workPrefix  = "chaintrail-work-"
@@ -102,7 +106,7 @@ func (w *Work) Next(ctx context.Context) (job Job, err error) {
 				Message: schemas.Message{
 					Position: d.position, Subject: m.Subject, Header: m.Header, Data: m.Data, Published: d.published,
 				},
-				Deliveries: int(min(d.tries, math.MaxInt32)), nc: w.js.Conn(), reply: m.Reply,
+				Deliveries: int(min(d.tries, math.MaxInt32)), nc: w.js.Conn(), reply: m.Reply, over: w.js.Conn().Stats().Reconnects,
 			}
 			return false, nil
 		})
@@ -161,9 +165,17 @@ func (w *Work) drop() {
 	w.pull = nil
 }
 
-// Ack returns when the server has noted that the job is done. After an error the job may be handed out again.
+// Ack returns when the server has noted that the job is done. After an error the job may be handed out again, and after
+// a reconnect too: a server that was killed may have forgotten that it handed it out, and then never answers, so there
+// is nothing to wait for.
 func (j Job) Ack(ctx context.Context) error {
-	if _, err := call(ctx, j.nc, &nats.Msg{Subject: j.reply, Data: []byte("+ACK")}, 10*time.Second); err != nil {
+	if j.nc.Stats().Reconnects != j.over {
+		if err := j.nc.Publish(j.reply, []byte("+ACK")); err != nil {
+			return fmt.Errorf("acknowledge position %d: %w", j.Message.Position, err)
+		}
+		return nil
+	}
+	if _, err := call(ctx, j.nc, &nats.Msg{Subject: j.reply, Data: []byte("+ACK")}, ackTimeout); err != nil {
 		return fmt.Errorf("acknowledge position %d: %w", j.Message.Position, err)
 	}
 	return nil

@@ -140,6 +140,38 @@ func TestWorkThroughOutages(t *testing.T) {
 	}
 }
 
+// A server that forgot that it handed out a job never answers the acknowledgement: nobody may wait for it.
+func TestAckAfterReconnectDoesNotWait(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t, nil)
+	js := server.Shard(nil)
+	writer := uuid.NewV7()
+	j := newJournal()
+	j.add(entry(writer, 1, 200))
+	_, _ = publish(t, js, j, bus.PublisherConfig{Writer: writer})
+	j.waitPublished(t, 1)
+	w := newWork(t, server, bus.WorkConfig{Name: "sink"})
+	job := next(t, w)
+	if err := js.DeleteConsumer(t.Context(), bus.EventStream(0), "chaintrail-work-sink"); err != nil {
+		t.Fatal(err)
+	}
+	server.Cut()
+	if _, err := bus.WaitReady(t.Context(), server.Conn()); err != nil {
+		t.Fatal(err)
+	}
+	again := newWork(t, server, bus.WorkConfig{Name: "other"})
+	_ = next(t, again) // the connections are back
+	began := time.Now()
+	for time.Since(began) < 4*time.Second {
+		if err := job.Ack(t.Context()); err == nil {
+			break // a connection that is still away refuses at once
+		}
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the acknowledgement took %s", took)
+	}
+}
+
 func TestWorkBeginsWhereAsked(t *testing.T) {
 	t.Parallel()
 	server := bustest.Start(t, nil)

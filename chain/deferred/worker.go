@@ -174,8 +174,8 @@ func (w *Worker) work(ctx, hard context.Context, job Job) {
 			return
 		}
 	}
-	err := retry.Do(hard, retry.Policy{MaxTries: 3}, job.Ack)
-	if err != nil && ctx.Err() == nil {
+	// Not repeated: a lost acknowledgement costs one more delivery, which is seen to be done.
+	if err := job.Ack(hard); err != nil && ctx.Err() == nil {
 		w.log.WarnContext(ctx, "a job that is done could not be acknowledged and will be handed out again", slog.Any("error", err))
 	}
 }
