@@ -41,7 +41,7 @@ func judge(ctx context.Context, s *stack, executed map[string]int, a answers) (v
 		return verdict{}, err
 	}
 	defer conn.Close() //nolint:errcheck // read only
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute) // late work goes on for as long as something comes
 	var last verdict
 	quiet := 0
 	for {
