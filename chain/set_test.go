@@ -23,13 +23,14 @@ import (
 
 // flaky is a server whose list and reachability change during a test.
 type flaky struct {
-	mu       sync.Mutex
-	list     string
-	refuse   error         // of the next connections
-	listErr  error         // of the next listings
-	done     chan struct{} // of the connection there is
-	connects int
-	closed   int
+	mu        sync.Mutex
+	list      string
+	refuse    error         // of the next connections
+	listErr   error         // of the next listings
+	invokeErr error         // of the next invocations
+	done      chan struct{} // of the connection there is
+	connects  int
+	closed    int
 }
 
 type flakyConn struct {
@@ -56,6 +57,9 @@ func (c *flakyConn) Call(_ context.Context, method string, _ jsonx.Value) (jsonx
 			return nil, c.listErr
 		}
 		return jsonx.Value(`{"interceptors":[` + c.list + `]}`), nil
+	}
+	if c.invokeErr != nil {
+		return nil, c.invokeErr
 	}
 	return jsonx.Value(`{"valid":true}`), nil
 }
@@ -408,4 +412,38 @@ func (p *plural) Call(ctx context.Context, method string, params jsonx.Value) (j
 		p.refused++
 	}
 	return p.script.Call(ctx, method, params)
+}
+
+// A server whose loss nothing announces is found out by the first call that fails, not at the next listing.
+func TestUnannouncedLoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &flaky{list: descriptor("v", "validation", "")}
+		set := start(t, chain.SetOptions{
+			Hosts: []chain.HostSpec{f.host("h")},
+			Retry: retry.Policy{Initial: time.Second, Jitter: -1},
+		})
+		reset := errors.New("connection reset")
+		f.change(func(f *flaky) { f.listErr, f.invokeErr, f.refuse = reset, reset, reset })
+		run := func() string {
+			got := set.Current().Run(t.Context(), input("tools/call"))
+			synctest.Wait()
+			if got.Denial == nil {
+				return ""
+			}
+			return got.Denial.Reason
+		}
+		if reason := run(); !strings.Contains(reason, "connection reset") {
+			t.Errorf("the first call says %q", reason)
+		}
+		if reason := run(); !strings.Contains(reason, chain.ErrLost.Error()) {
+			t.Errorf("the second call says %q, want that the server is lost", reason)
+		}
+		f.change(func(f *flaky) { f.listErr, f.invokeErr, f.refuse = nil, nil, nil })
+		retry.Sleep(t.Context(), time.Second)
+		synctest.Wait()
+		if reason := run(); reason != "" || f.connects != 3 || f.closed != 1 {
+			t.Errorf("after a second: %q, %d connections, %d closed", reason, f.connects, f.closed)
+		}
+	})
 }
