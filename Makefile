@@ -54,7 +54,7 @@ crash: build engine ## kill every process under load, count what was lost (ROUND
 crash-short: build engine ## the short form of crash, with its negative controls
 	@go run ./bench/crash -rounds 6
 	@for s in skip-journal ack-early double-insert drop-range skip-adopt; do \
-		if go run ./bench/crash -rounds 3 -sabotage $$s >bin/crash-$$s.log 2>&1; then \
+		if go run ./bench/crash -rounds 4 -sabotage $$s >bin/crash-$$s.log 2>&1; then \
 			echo "crash did not notice sabotage $$s"; cat bin/crash-$$s.log; exit 1; fi; \
 		echo "sabotage $$s: noticed ($$(grep -m1 '^verdict' bin/crash-$$s.log))"; done
 

@@ -125,10 +125,21 @@ func (s *stack) runtime(role string) (runtimeInfo, error) {
 	return info, nil
 }
 
+// victims are the roles to kill: all, or those whose death the missing guard is there for.
+func victims(sabotage string) []string {
+	switch sabotage {
+	case "double-insert":
+		return []string{"consume", "engine"}
+	case "skip-adopt":
+		return []string{"gateway"}
+	}
+	return roles()
+}
+
 // rounds kills one process per round and starts it again; it returns the kills by role.
 func (s *stack) rounds(ctx context.Context, n int, rnd *rand.Rand) (map[string]int, error) {
 	faults := map[string]int{}
-	order := roles()
+	order := victims(s.sabotage)
 	for i := range n {
 		wait(ctx, time.Duration(300+rnd.IntN(1200))*time.Millisecond)
 		if ctx.Err() != nil {
