@@ -40,7 +40,7 @@ func judge(ctx context.Context, s *stack, executed map[string]int, a answers) (v
 	if err != nil {
 		return verdict{}, err
 	}
-	defer conn.Close()                          //nolint:errcheck // read only
+	defer conn.Close() //nolint:errcheck // read only
 	// Late work goes on for as long as something comes.
 	deadline := time.Now().Add(3 * time.Minute)
 	var last verdict
