@@ -41,7 +41,7 @@ type PublisherConfig struct {
 	MaxPause time.Duration // between tries; 0 means 1 s
 	// Linger is how long to wait for more after a group of few events, so that events that come close
 	// together travel together: publishing one by one costs more than the request path itself. 0 means
-	// 5 ms, negative not at all.
+	// 10 ms, negative not at all.
 	Linger time.Duration
 
 	// Sabotage is for tests of the tests only: "ack-early" tells the journal that a group is stored before the
@@ -121,7 +121,7 @@ func NewPublisher(js jetstream.JetStream, journal Journal, cfg PublisherConfig, 
 		cfg.MaxPause = time.Second
 	}
 	if cfg.Linger == 0 {
-		cfg.Linger = 5 * time.Millisecond
+		cfg.Linger = 10 * time.Millisecond
 	}
 	p := &Publisher{cfg: cfg, journal: journal, log: log.With(slog.String("writer", cfg.Writer.String()), slog.Int("shard", cfg.Shard))}
 	p.events = &lane{
