@@ -98,7 +98,14 @@ func parseCall(params jsonx.Value) (call *Call, fault string) {
 		case "event":
 			call.Event = str(m.Value, "event")
 		case "phase":
-			phase = str(m.Value, "phase")
+			switch string(m.Value) { // as it is nearly always written
+			case `"request"`:
+				phase = string(schemas.PhaseRequest)
+			case `"response"`:
+				phase = string(schemas.PhaseResponse)
+			default:
+				phase = str(m.Value, "phase")
+			}
 		case "payload":
 			call.Payload = m.Value
 		case "config":

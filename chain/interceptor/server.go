@@ -236,7 +236,7 @@ func (s *Server) runLimited(ctx context.Context, e *entry, call *Call, limit tim
 	default:
 		return outcome{}, errBusy
 	}
-	if limit > 0 {
+	if sooner, ok := ctx.Deadline(); limit > 0 && (!ok || time.Until(sooner) > limit) { // else ctx ends first anyway
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
