@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -59,7 +60,9 @@ func newEnds(t *testing.T, opts Options) *ends {
 	go func() { done <- k.serveLines(t.Context(), front, func(context.Context) { _ = back.Close() }) }()
 	t.Cleanup(func() {
 		_ = client.Close()
-		<-done
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) { // t.Context ends before
+			t.Errorf("serveLines: %v", err)
+		}
 		_ = server.Close()
 		_ = front.Close()
 		e.check(t)
