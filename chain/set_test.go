@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,12 @@ func (f *flaky) change(change func(*flaky)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(f)
+}
+
+func (f *flaky) connections() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.connects
 }
 
 func (f *flaky) host(name string) chain.HostSpec {
@@ -251,12 +258,12 @@ func TestPlanFollowsTheLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flaky{list: descriptor("v", "validation", "")}
 		var recorded []string
-		var refuse error
+		var refuse atomic.Pointer[error]
 		set := start(t, chain.SetOptions{
 			Hosts: []chain.HostSpec{f.host("h")},
 			OnPlan: func(_ context.Context, p *chain.Plan) error {
-				if refuse != nil {
-					return refuse
+				if err := refuse.Load(); err != nil {
+					return *err
 				}
 				recorded = append(recorded, names(p))
 				return nil
@@ -282,14 +289,14 @@ func TestPlanFollowsTheLists(t *testing.T) {
 		f.change(func(f *flaky) { f.list = `}` })
 		check("garbage keeps the plan", "v w", 2)
 		f.change(func(f *flaky) { f.list = descriptor("x", "widget", "") })
-		refuse = errors.New("journal is full")
+		refuse.Store(new(errors.New("journal is full")))
 		check("what is not recorded is not in force", "v w", 2)
-		refuse = nil
+		refuse.Store(nil)
 		check("the next listing tries again", "", 3)
 		f.change(func(f *flaky) { f.listErr = &wire.RPCError{Code: -32603, Message: "busy"} })
 		check("an error answer keeps the plan", "", 3)
-		if f.connects != 1 {
-			t.Errorf("%d connections, want 1", f.connects)
+		if n := f.connections(); n != 1 {
+			t.Errorf("%d connections, want 1", n)
 		}
 	})
 }
@@ -321,8 +328,8 @@ func TestLostServer(t *testing.T) {
 		}
 		run("both lost", "failed failed validation_failed")
 		retry.Sleep(t.Context(), 10*time.Second)
-		if closed.connects < 4 || closed.connects > 6 {
-			t.Errorf("%d connections in 10 s, want the pauses 1, 2, 4 and 4 s between them", closed.connects)
+		if n := closed.connections(); n < 4 || n > 6 {
+			t.Errorf("%d connections in 10 s, want the pauses 1, 2, 4 and 4 s between them", n)
 		}
 		closed.change(func(f *flaky) { f.refuse = nil })
 		retry.Sleep(t.Context(), 4*time.Second)
