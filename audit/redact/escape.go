@@ -2,12 +2,14 @@ package redact
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 )
 
 // unescape appends what the body of a JSON string means. It is lenient: what is no valid escape
 // stands for itself, and a lone surrogate for three bytes that are no text.
 func unescape(dst, raw []byte) []byte {
+	dst = slices.Grow(dst, len(raw)) // what it means is never longer
 	for {
 		plain := bytes.IndexByte(raw, '\\')
 		if plain < 0 {
