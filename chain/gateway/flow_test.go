@@ -58,11 +58,8 @@ func TestElicitation(t *testing.T) {
 			return chain.Result{Modified: true, Payload: replace(in.Payload, "Ann", "Bob")}
 		},
 	}
-	eachWay(t, p, func(t *testing.T, w way) {
+	eachLegacyWay(t, p, func(t *testing.T, w way) {
 		t.Helper()
-		if w.version == version20260728 {
-			t.Skip("no requests of servers in this protocol")
-		}
 		cs := w.connect(t, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
 		}})
@@ -91,11 +88,8 @@ func TestElicitationDenied(t *testing.T) {
 		},
 		run: func(_ context.Context, in chain.Input) chain.Result { return deny(in) },
 	}
-	eachWay(t, p, func(t *testing.T, w way) {
+	eachLegacyWay(t, p, func(t *testing.T, w way) {
 		t.Helper()
-		if w.version == version20260728 {
-			t.Skip("no requests of servers in this protocol")
-		}
 		cs := w.connect(t, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			t.Error("the client was asked")
 			return &mcp.ElicitResult{Action: "decline"}, nil
