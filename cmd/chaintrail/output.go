@@ -19,7 +19,7 @@ func (a *app) print(v any, table func() error) error {
 	case "json":
 		return a.printJSON(v)
 	case "yaml":
-		text, err := jsonx.Marshal(v)
+		text, err := jsonx.MarshalIndent(v)
 		if err != nil {
 			return err
 		}

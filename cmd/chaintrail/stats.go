@@ -73,9 +73,9 @@ func (a *app) statsTables(s *query.Summary) error {
 		return err
 	}
 	fmt.Fprintln(a.out)
-	t = newTable(a.out, "STREAM", "STORED UP TO", "EVENTS", "NEWEST PUBLISHED", "P95 EVENT TO BUS")
+	t = newTable(a.out, "STREAM", "STORED UP TO", "EVENTS", "NEWEST PUBLISHED", "P95 MS TO BUS")
 	for _, x := range s.Streams {
-		t.row(x.Stream, count(x.Position), count(x.Events), x.Published.UTC().Format("2006-01-02 15:04:05.000"), x.Delay.Round(time.Microsecond).String())
+		t.row(x.Stream, count(x.Position), count(x.Events), x.Published.UTC().Format("2006-01-02 15:04:05.000"), millis(x.DelayUS))
 	}
 	return t.flush()
 }

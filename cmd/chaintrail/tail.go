@@ -15,7 +15,11 @@ import (
 	"github.com/chaintrail/chaintrail/sinks/clickhouse"
 )
 
-const tailEvery = 300 * time.Millisecond
+const (
+	tailEvery = 300 * time.Millisecond
+	tailPage  = 1000             // exchanges in one look
+	tailWait  = 10 * time.Second // for one look; a store that is gone must not look like quiet traffic
+)
 
 func newTailCmd(a *app) *cobra.Command {
 	var f filterFlags
@@ -23,7 +27,7 @@ func newTailCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Follow exchanges as they are stored",
-		Long:  "Prints the last exchanges, then each new one as it is stored, until it is interrupted.\nWith -o json each line is one JSON object.",
+		Long:  "Prints the last exchanges, then each new one as it is stored, until it is interrupted.\nWith -o json each line is one JSON object, with -o yaml each exchange is one document.",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := f.filter(time.Now())
@@ -67,9 +71,9 @@ func (a *app) tail(ctx context.Context, n *node, filter query.Filter, recent int
 			}
 		}
 	}
-	filter.Limit = 0
+	filter.Limit = tailPage
 	for {
-		found, next, err := reader.Tail(ctx, cursor, filter)
+		found, next, err := look(ctx, reader, cursor, filter)
 		if err != nil {
 			return queryError(err)
 		}
@@ -79,14 +83,33 @@ func (a *app) tail(ctx context.Context, n *node, filter query.Filter, recent int
 				return err
 			}
 		}
+		if len(found) == tailPage {
+			continue // there is more: a pause would fall behind
+		}
 		if !retry.Sleep(ctx, tailEvery) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
+func look(ctx context.Context, reader *query.Reader, after query.Cursor, f query.Filter) ([]query.Exchange, query.Cursor, error) {
+	wait, cancel := context.WithTimeout(ctx, tailWait)
+	defer cancel()
+	found, next, err := reader.Tail(wait, after, f)
+	if err != nil && ctx.Err() == nil {
+		err = withHint(fmt.Errorf("follow the store: %w", err), "see whether it still runs: chaintrail doctor")
+	}
+	return found, next, err
+}
+
 func (a *app) tailLine(x *query.Exchange) error {
-	if a.output != "table" {
+	switch a.output {
+	case "yaml":
+		if _, err := fmt.Fprintln(a.out, "---"); err != nil {
+			return err
+		}
+		return a.print(x, nil)
+	case "json":
 		line, err := jsonx.Marshal(x)
 		if err != nil {
 			return err

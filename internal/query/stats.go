@@ -52,11 +52,11 @@ type InterceptorSummary struct {
 
 // StreamSummary is how far the store is with a stream; its end is known to the bus only.
 type StreamSummary struct {
-	Stream    string        `json:"stream"`
-	Position  uint64        `json:"position"`  // highest stored
-	Events    uint64        `json:"events"`    // since the instant
-	Published time.Time     `json:"published"` // of the newest
-	Delay     time.Duration `json:"delay"`     // p95 from event to publication
+	Stream    string    `json:"stream"`
+	Position  uint64    `json:"position"`  // highest stored
+	Events    uint64    `json:"events"`    // since the instant
+	Published time.Time `json:"published"` // of the newest
+	DelayUS   int64     `json:"delay_us"`  // p95 from event to publication
 }
 
 // Stats sums up what was stored about exchanges that ended since an instant.
@@ -150,11 +150,9 @@ func (r *Reader) streams(ctx context.Context, s *Summary, since int64) error {
 	}
 	return each(rows, func() error {
 		var one StreamSummary
-		var delay int64
-		if err := rows.Scan(&one.Stream, &one.Position, &one.Events, &one.Published, &delay); err != nil {
+		if err := rows.Scan(&one.Stream, &one.Position, &one.Events, &one.Published, &one.DelayUS); err != nil {
 			return err
 		}
-		one.Delay = time.Duration(delay) * time.Microsecond
 		s.Streams = append(s.Streams, one)
 		return nil
 	})

@@ -24,8 +24,10 @@ func Marshal(v any) ([]byte, error) { return json.Marshal(v) }
 // MarshalWrite encodes v compactly to w.
 func MarshalWrite(w io.Writer, v any) error { return json.MarshalWrite(w, v) }
 
-// MarshalIndent encodes v for people.
-func MarshalIndent(v any) ([]byte, error) { return json.Marshal(v, jsontext.WithIndent("  ")) }
+// MarshalIndent encodes v for people, map keys in sorted order.
+func MarshalIndent(v any) ([]byte, error) {
+	return json.Marshal(v, jsontext.WithIndent("  "), json.Deterministic(true))
+}
 
 // MarshalDeterministic encodes v with map keys in sorted order, for digests.
 func MarshalDeterministic(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
