@@ -30,7 +30,7 @@ const (
 // without interceptors and with a validator in this process.
 func serveStack(ctx context.Context, address, backend, dir string, control bool) (err error) {
 	s := newStack(dir, slog.New(slog.DiscardHandler))
-	defer func() { err = errors.Join(err, s.stop()) }()
+	defer func() { err = errors.Join(err, s.stop()) }() //nolint:contextcheck // the stop outlives ctx
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func serveStack(ctx context.Context, address, backend, dir string, control bool)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, g.Close()) }()
+	defer func() { err = errors.Join(err, g.Close()) }() //nolint:contextcheck // the same
 	handler := g.Handler()
 	if control {
 		handler = delayed(handler)

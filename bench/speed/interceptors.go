@@ -51,8 +51,8 @@ func serveInterceptors(ctx context.Context, sdk, control bool) error {
 // newPlan puts the one validator in force that connect leads to.
 func newPlan(ctx context.Context, host string, connect func(context.Context) (chain.Conn, error)) (*chain.Set, error) {
 	set, err := chain.NewSet(chain.SetOptions{
-		Config: chain.Config{Server: "bench"},
-		Hosts:  []chain.HostSpec{{HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: host}}, Connect: connect}},
+		Server: "bench",
+		Hosts:  []chain.HostSpec{{Ref: schemas.HostRef{Host: host}, Connect: connect}},
 	})
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (s *settings) connectChild(role string) func(ctx context.Context) (chain.Co
 			_ = c.Run(run)
 		}()
 		if _, err := c.Initialize(ctx); err != nil {
-			_ = c.Close()
+			_ = c.Close() //nolint:contextcheck // the end of a child outlives ctx
 			return nil, err
 		}
 		return c, nil
@@ -108,13 +108,13 @@ type rawParams struct {
 	raw jsonx.Value
 }
 
-func (p *rawParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
-func (p *rawParams) UnmarshalJSON(b []byte) error { p.raw = bytes.Clone(b); return nil }
+func (p *rawParams) MarshalJSON() ([]byte, error) { return p.raw, nil }                  //nolint:unparam // the encoders' interface
+func (p *rawParams) UnmarshalJSON(b []byte) error { p.raw = bytes.Clone(b); return nil } //nolint:unparam // the encoders' interface
 
 type rawResult struct {
 	mcp.ResultBase
 	raw jsonx.Value
 }
 
-func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }
-func (r *rawResult) UnmarshalJSON(b []byte) error { r.raw = bytes.Clone(b); return nil }
+func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }                  //nolint:unparam // the encoders' interface
+func (r *rawResult) UnmarshalJSON(b []byte) error { r.raw = bytes.Clone(b); return nil } //nolint:unparam // the encoders' interface

@@ -75,11 +75,11 @@ func main() {
 		s.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	rows, err := run(context.Background(), s, only)
-	print := printTable
+	show := printTable
 	if output == "md" {
-		print = printMarkdown
+		show = printMarkdown
 	}
-	print(os.Stdout, rows)
+	show(os.Stdout, rows)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "speed:", err)

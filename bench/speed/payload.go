@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"uuid"
@@ -60,7 +61,7 @@ func newMaker() *maker {
 func (m *maker) call() (request, outcome *schemas.Record) {
 	m.count++
 	exchange := uuid.NewV7()
-	id := fmt.Sprintf("%d", m.count)
+	id := strconv.Itoa(m.count)
 	ids := &schemas.Correlation{
 		Exchange: exchange, Call: exchange,
 		Session: m.key.Pseudonym("session", m.session), RequestID: m.key.Pseudonym("request", id),

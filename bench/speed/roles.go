@@ -151,7 +151,7 @@ func (s *settings) waitListen(ctx context.Context, p *harness.Proc, address stri
 	if err == nil {
 		return nil
 	}
-	log, _ := os.ReadFile(filepath.Join(s.dir, p.Name+".log")) //nolint:gosec // G304: our own temporary folder
+	log, _ := os.ReadFile(filepath.Join(s.dir, p.Name+".log"))
 	return errors.Join(fmt.Errorf("%w; its log: %s", err, log), p.Stop(stopLimit))
 }
 

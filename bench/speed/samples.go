@@ -29,6 +29,9 @@ func (s samples) blocks(n int) []samples {
 	return slices.Collect(slices.Chunk(s[:len(s)/n*n], len(s)/n))
 }
 
+// calmest says what the fastest tenth stayed under: what it costs when nothing else wants the processor.
+func calmest(s samples) string { return " (fastest tenth " + number(s.p(10)) + ")" }
+
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
 func median(values []float64) float64 {

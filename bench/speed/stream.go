@@ -18,7 +18,7 @@ const wantInterceptions = 20_000 // a second
 // measureStream fills both streams through journal and publisher, then lets both writers catch up.
 func measureStream(ctx context.Context, s settings) (rows []row, err error) {
 	st := newStack(s.dir, s.log)
-	defer func() { err = errors.Join(err, st.stop()) }()
+	defer func() { err = errors.Join(err, st.stop()) }() //nolint:contextcheck // the stop outlives ctx
 	if err := st.startBus(ctx); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func measureStream(ctx context.Context, s settings) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := st.recount(ctx, uint64(s.events)); err != nil {
+	if err := st.recount(ctx, s.events); err != nil {
 		return nil, err
 	}
 	return []row{
@@ -104,15 +104,15 @@ func (s *stack) last(ctx context.Context, stream string) (uint64, error) {
 }
 
 // recount asks the store: a rate counts only for rows that are there.
-func (s *stack) recount(ctx context.Context, want uint64) error {
-	var interceptions, bodies uint64
-	if err := s.conn.QueryRow(ctx, "SELECT count() FROM interceptions").Scan(&interceptions); err != nil {
+func (s *stack) recount(ctx context.Context, want int) error {
+	var interceptions, bodies int64
+	if err := s.conn.QueryRow(ctx, "SELECT toInt64(count()) FROM interceptions").Scan(&interceptions); err != nil {
 		return err
 	}
-	if err := s.conn.QueryRow(ctx, "SELECT count() FROM bodies").Scan(&bodies); err != nil {
+	if err := s.conn.QueryRow(ctx, "SELECT toInt64(count()) FROM bodies").Scan(&bodies); err != nil {
 		return err
 	}
-	if interceptions != want || bodies != want {
+	if interceptions != int64(want) || bodies != int64(want) {
 		return fmt.Errorf("%d interceptions and %d bodies are stored, want %d of each", interceptions, bodies, want)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -39,7 +40,7 @@ func atLeast(part, what string, value, bound float64, unit string) row {
 }
 
 func judged(part, what string, value, bound float64, unit, sign string, holds bool) row {
-	r := row{part: part, what: what, measured: number(value) + " " + unit, bound: sign + " " + number(bound) + " " + unit, verdict: missed}
+	r := row{part: part, what: what, measured: with(value, unit), bound: sign + " " + with(bound, unit), verdict: missed}
 	if holds {
 		r.verdict = ok
 	}
@@ -48,14 +49,16 @@ func judged(part, what string, value, bound float64, unit, sign string, holds bo
 
 // beside makes a row without a bound.
 func beside(part, what string, value float64, unit string) row {
-	return row{part: part, what: what, measured: number(value) + " " + unit}
+	return row{part: part, what: what, measured: with(value, unit)}
 }
+
+func with(value float64, unit string) string { return strings.TrimSpace(number(value) + " " + unit) }
 
 // number has three digits that count, and no more.
 func number(v float64) string {
 	switch {
 	case v == float64(int64(v)) && v < 1000:
-		return fmt.Sprintf("%d", int64(v))
+		return strconv.FormatInt(int64(v), 10)
 	case v >= 1000:
 		return thousands(int64(v + 0.5))
 	case v >= 100:
@@ -68,7 +71,7 @@ func number(v float64) string {
 
 func thousands(n int64) string {
 	if n < 1000 {
-		return fmt.Sprintf("%d", n)
+		return strconv.FormatInt(n, 10)
 	}
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
