@@ -58,7 +58,7 @@ func BenchmarkRun(b *testing.B) {
 func bench(b *testing.B, connect func(context.Context) (chain.Conn, error)) {
 	b.Helper()
 	plan := planOf(b, chain.Config{}, chain.HostSpec{
-		HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: "bench"}}, Connect: connect,
+		Ref: schemas.HostRef{Host: "bench"}, Connect: connect,
 	})
 	in, ctx := input("tools/call"), b.Context()
 	b.ReportAllocs()

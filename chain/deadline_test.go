@@ -106,7 +106,7 @@ func TestDeadlines(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := slow(test.list, test.takes)
-				plan := planOf(t, chain.Config{ChainTimeout: test.chain}, s.host("h"))
+				plan := planOf(t, chain.Config{ChainTimeout: test.chain}, s.host())
 				in := input("tools/call")
 				in.Payload = jsonx.Value(`{}`)
 				start := time.Now()
@@ -143,7 +143,7 @@ func TestCallerGivesUp(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := slow(list, map[string]time.Duration{"m": time.Hour, "v": time.Hour})
-				plan := planOf(t, chain.Config{}, s.host("h"))
+				plan := planOf(t, chain.Config{}, s.host())
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(errors.New("the caller closed the stream")) })
 				in := input("tools/call")
@@ -182,7 +182,7 @@ func TestTimeoutSpellings(t *testing.T) {
 		s := &script{list: descriptor("v", "validation", ""), invoke: func(context.Context, jsonx.Value) (jsonx.Value, error) {
 			return nil, &wire.RPCError{Code: test.code, Message: "m", Data: jsonx.Value(test.data)}
 		}}
-		got := planOf(t, chain.Config{}, s.host("h")).Run(t.Context(), input("tools/call"))
+		got := planOf(t, chain.Config{}, s.host()).Run(t.Context(), input("tools/call"))
 		if inv := got.Invocations[0]; inv.State != test.want || inv.ErrorCode != test.code || got.Denial == nil {
 			t.Errorf("%d %s is %s with code %d, denial %v; want %s", test.code, test.data, inv.State, inv.ErrorCode, got.Denial, test.want)
 		}
@@ -200,7 +200,7 @@ func TestHungInterceptorOfThisProcess(t *testing.T) {
 				return interceptor.Verdict{Valid: true}, nil
 			}))
 		plan := planOf(t, chain.Config{}, chain.HostSpec{
-			HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: "h"}}, Connect: chain.Local(server),
+			Ref: schemas.HostRef{Host: "h"}, Connect: chain.Local(server),
 		})
 		start := time.Now()
 		got := plan.Run(t.Context(), input("tools/call"))

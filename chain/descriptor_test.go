@@ -108,10 +108,22 @@ func TestCovers(t *testing.T) {
 		wide, pattern string
 		want          bool
 	}{
-		{"*", "tools/call", true}, {"*", "*", true}, {"*", "tools/*", true}, {"*/request", "*", true}, {"*", "*/request", true},
-		{"*/response", "tools/call", false}, {"tools/*", "tools/call", true}, {"tools/*", "tools/*", true}, {"tools/*", "tools/sub/*", true},
-		{"tools/*", "*", false}, {"tools/*", "*/request", false}, {"tools/*", "prompts/get", false}, {"tools/call", "tools/*", false},
-		{"tools/call", "tools/call", true}, {"tools/sub/*", "tools/*", false}, {"tools/*", "tools", false},
+		{"*", "tools/call", true},
+		{"*", "*", true},
+		{"*", "tools/*", true},
+		{"*/request", "*", true},
+		{"*", "*/request", true},
+		{"*/response", "tools/call", false},
+		{"tools/*", "tools/call", true},
+		{"tools/*", "tools/*", true},
+		{"tools/*", "tools/sub/*", true},
+		{"tools/*", "*", false},
+		{"tools/*", "*/request", false},
+		{"tools/*", "prompts/get", false},
+		{"tools/call", "tools/*", false},
+		{"tools/call", "tools/call", true},
+		{"tools/sub/*", "tools/*", false},
+		{"tools/*", "tools", false},
 	} {
 		hooks := []schemas.Hook{{Events: []string{test.wide}, Phase: schemas.PhaseRequest}}
 		if got := covers(hooks, test.pattern, schemas.PhaseRequest); got != test.want {

@@ -78,7 +78,7 @@ func replay(t *testing.T, f *chaintest.Fixture, way string, swap bool) error {
 	var conn chain.Conn
 	connect := connects(t, server)[way]
 	plan := planOf(t, chain.Config{}, chain.HostSpec{
-		HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: "suite"}},
+		Ref: schemas.HostRef{Host: "suite"},
 		Connect: func(ctx context.Context) (chain.Conn, error) {
 			var err error
 			conn, err = connect(ctx)

@@ -187,7 +187,7 @@ func (h *host) keep(ctx context.Context, interval time.Duration, update func(*ho
 		case <-ctx.Done():
 			return
 		case <-h.lost():
-			h.log.Warn("interceptor server lost")
+			h.log.WarnContext(ctx, "interceptor server lost")
 			h.lose()
 			continue
 		case <-h.doubt:
@@ -198,7 +198,7 @@ func (h *host) keep(ctx context.Context, interval time.Duration, update func(*ho
 		case err == nil:
 			update(h, entries, notes)
 		case ctx.Err() == nil:
-			h.log.Warn("interceptor server not listed", slog.Any("error", err))
+			h.log.WarnContext(ctx, "interceptor server not listed", slog.Any("error", err))
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (h *host) keep(ctx context.Context, interval time.Duration, update func(*ho
 func (h *host) reconnect(ctx context.Context, update func(*host, []schemas.PlanEntry, []schemas.PlanNote)) {
 	policy := h.policy
 	policy.Notify = func(err error, tries int, pause time.Duration) {
-		h.log.Warn("interceptor server not reached",
+		h.log.WarnContext(ctx, "interceptor server not reached",
 			slog.Any("error", err), slog.Int("tries", tries), slog.Duration("pause", pause))
 	}
 	err := retry.Do(ctx, policy, func(ctx context.Context) error {
@@ -217,7 +217,7 @@ func (h *host) reconnect(ctx context.Context, update func(*host, []schemas.PlanE
 		return err
 	})
 	if err == nil {
-		h.log.Info("interceptor server connected again")
+		h.log.InfoContext(ctx, "interceptor server connected again")
 	}
 }
 
@@ -251,7 +251,7 @@ func Remote(open func(context.Context) (wire.Conn, error), options *wire.ClientO
 		r.stop = stop
 		r.running.Go(func() { _ = r.Run(running) }) // exits when the connection ends or Close stops it
 		if _, err := r.Initialize(ctx); err != nil {
-			return nil, errors.Join(err, r.Close())
+			return nil, errors.Join(err, r.Close()) //nolint:contextcheck // stops in order also when ctx is over
 		}
 		return r, nil
 	}

@@ -77,47 +77,47 @@ func descriptor(name, kind, more string) string {
 	return fmt.Sprintf(`{"name":%q,"type":%q,"hooks":[{"events":["*"],"phase":"both"}]%s}`, name, kind, more)
 }
 
-func (s *script) host(name string) chain.HostSpec {
+func (s *script) host() chain.HostSpec {
 	return chain.HostSpec{
-		HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: name}},
-		Connect:    func(context.Context) (chain.Conn, error) { return s, nil },
+		Ref:     schemas.HostRef{Host: "h"},
+		Connect: func(context.Context) (chain.Conn, error) { return s, nil },
 	}
 }
 
 // planOf starts a set and returns its plan.
-func planOf(t testing.TB, config chain.Config, hosts ...chain.HostSpec) *chain.Plan {
-	t.Helper()
+func planOf(tb testing.TB, config chain.Config, hosts ...chain.HostSpec) *chain.Plan {
+	tb.Helper()
 	set, err := chain.NewSet(chain.SetOptions{Config: config, Hosts: hosts})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := set.Start(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := set.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		done, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := set.Run(done); err != nil {
-			t.Errorf("Run: %v", err)
+			tb.Errorf("Run: %v", err)
 		}
 	})
 	return set.Current()
 }
 
-func serve(t testing.TB, list ...interceptor.Interceptor) *interceptor.Server {
-	t.Helper()
+func serve(tb testing.TB, list ...interceptor.Interceptor) *interceptor.Server {
+	tb.Helper()
 	server, err := interceptor.New(nil, list...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return server
 }
 
 // overPipes connects to a server on the other end of two pipes.
-func overPipes(t testing.TB, serve func(r, w *os.File)) func(context.Context) (wire.Conn, error) {
-	t.Helper()
+func overPipes(tb testing.TB, serve func(r, w *os.File)) func(context.Context) (wire.Conn, error) {
+	tb.Helper()
 	var servers sync.WaitGroup
-	t.Cleanup(servers.Wait) // runs after what uses the connections has closed them
+	tb.Cleanup(servers.Wait) // runs after what uses the connections has closed them
 	return func(context.Context) (wire.Conn, error) {
 		theirIn, ourOut, err := os.Pipe()
 		if err != nil {
@@ -133,15 +133,15 @@ func overPipes(t testing.TB, serve func(r, w *os.File)) func(context.Context) (w
 }
 
 // connects are the ways to one of our servers.
-func connects(t testing.TB, server *interceptor.Server) map[string]func(context.Context) (chain.Conn, error) {
-	t.Helper()
+func connects(tb testing.TB, server *interceptor.Server) map[string]func(context.Context) (chain.Conn, error) {
+	tb.Helper()
 	web := httptest.NewServer(server.HTTPHandler())
-	t.Cleanup(web.Close)
+	tb.Cleanup(web.Close)
 	return map[string]func(context.Context) (chain.Conn, error){
 		"in process": chain.Local(server),
-		"stdio": chain.Remote(overPipes(t, func(r, w *os.File) {
+		"stdio": chain.Remote(overPipes(tb, func(r, w *os.File) {
 			if err := server.ServeStdio(context.Background(), r, w); err != nil {
-				t.Errorf("ServeStdio: %v", err)
+				tb.Errorf("ServeStdio: %v", err)
 			}
 		}), nil),
 		"http": chain.Remote(func(context.Context) (wire.Conn, error) { return wire.NewHTTPClient(web.URL, nil), nil }, nil),

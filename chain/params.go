@@ -13,7 +13,8 @@ const emptyPayload = "{}"
 
 // head is the part of the invoke params that belongs to the interceptor; what follows belongs to the message.
 func (i *Interceptor) makeHead(config jsonx.Value) {
-	head := appendString([]byte(`{"name":`), i.entry.Name)
+	head := append(make([]byte, 0, 64+len(config)), `{"name":`...)
+	head = appendString(head, i.entry.Name)
 	if config != nil {
 		head = append(append(head, `,"config":`...), config...)
 	}
@@ -21,7 +22,8 @@ func (i *Interceptor) makeHead(config jsonx.Value) {
 		head = append(head, `,"timeoutMs":`...)
 		head = appendInt(head, i.entry.TimeoutMS)
 	}
-	i.head = append(head, ',')
+	head = append(head, ',')
+	i.head = head
 }
 
 // message holds the part of the invoke params that belongs to the message: encoded once, and copied behind the head of

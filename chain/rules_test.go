@@ -88,7 +88,7 @@ func TestVerdicts(t *testing.T) {
 					want = test.want
 				}
 				s := &script{list: descriptor("v", "validation", more), invoke: answers(map[string]string{"v": test.answer})}
-				got := planOf(t, chain.Config{}, s.host("h")).Run(t.Context(), input("tools/call"))
+				got := planOf(t, chain.Config{}, s.host()).Run(t.Context(), input("tools/call"))
 				if diff := cmp.Diff(want, judge(&got)); diff != "" {
 					t.Errorf("with %q (-want +got):\n%s", more, diff)
 				}
@@ -146,7 +146,7 @@ func TestMutations(t *testing.T) {
 			s := &script{list: descriptor("m", "mutation", test.more), invoke: answers(map[string]string{"m": test.answer})}
 			in := input("tools/call")
 			in.Payload = jsonx.Value(sent)
-			got := planOf(t, chain.Config{}, s.host("h")).Run(t.Context(), in)
+			got := planOf(t, chain.Config{}, s.host()).Run(t.Context(), in)
 			if diff := cmp.Diff(test.want, judge(&got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -50,7 +50,7 @@ type Set struct {
 
 // NewSet checks the configuration. Nothing is connected until Start.
 func NewSet(opts SetOptions) (*Set, error) {
-	if err := opts.Config.validate(); err != nil {
+	if err := opts.validate(); err != nil {
 		return nil, err
 	}
 	if opts.Refresh <= 0 {
@@ -146,7 +146,7 @@ func (s *Set) update(ctx context.Context, h *host, entries []schemas.PlanEntry, 
 		s.listings[i].entries, s.listings[i].notes = entries, notes
 		if err := s.rebuild(ctx); err != nil {
 			s.listings[i] = before
-			h.log.Error("the listed interceptors are not put in force; the plan stays", slog.Any("error", err))
+			h.log.ErrorContext(ctx, "the listed interceptors are not put in force; the plan stays", slog.Any("error", err))
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (s *Set) rebuild(ctx context.Context) error {
 		return nil
 	}
 	for _, note := range next.record.Ignored {
-		s.log.Warn("interceptor is not in force",
+		s.log.WarnContext(ctx, "interceptor is not in force",
 			slog.String("host", note.Host), slog.String("interceptor", note.Name), slog.String("reason", note.Reason))
 	}
 	if s.opts.OnPlan != nil {
@@ -170,7 +170,7 @@ func (s *Set) rebuild(ctx context.Context) error {
 		}
 	}
 	s.plan.Store(next)
-	s.log.Info("plan in force",
+	s.log.InfoContext(ctx, "plan in force",
 		slog.String("digest", next.record.Digest.String()), slog.Int("interceptors", len(next.members)))
 	return nil
 }

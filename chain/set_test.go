@@ -87,7 +87,7 @@ func (f *flaky) connections() int {
 }
 
 func (f *flaky) host(name string) chain.HostSpec {
-	return chain.HostSpec{HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: name}}, Connect: f.connect}
+	return chain.HostSpec{Ref: schemas.HostRef{Host: name}, Connect: f.connect}
 }
 
 // start starts and runs a set until the test ends.
@@ -221,7 +221,7 @@ func TestOverrides(t *testing.T) {
 		Mode: schemas.ModeActive, FailOpen: new(false), Priority: new(int32(-1)), Timeout: time.Second, Retries: new(0),
 		Hooks: interceptor.OnRequest("tools/call"), Envelope: new(true),
 	}}
-	plan := start(t, chain.SetOptions{Config: chain.Config{Server: "files"}, Hosts: []chain.HostSpec{host}}).Current()
+	plan := start(t, chain.SetOptions{Server: "files", Hosts: []chain.HostSpec{host}}).Current()
 	record, refs := plan.Record()
 	both := []schemas.Hook{{Events: []string{"*"}, Phase: schemas.PhaseRequest}, {Events: []string{"*"}, Phase: schemas.PhaseResponse}}
 	want := []schemas.PlanEntry{
@@ -358,7 +358,7 @@ func TestLostPipes(t *testing.T) {
 	again := make(chan struct{}, 16)
 	set := start(t, chain.SetOptions{
 		Hosts: []chain.HostSpec{{
-			HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: "h"}},
+			Ref: schemas.HostRef{Host: "h"},
 			Connect: func(ctx context.Context) (chain.Conn, error) {
 				conn, err := chain.Remote(open, nil)(ctx)
 				again <- struct{}{}
@@ -393,8 +393,8 @@ func TestPluralInvoke(t *testing.T) {
 	t.Parallel()
 	server := &plural{script: script{list: descriptor("v", "validation", "")}}
 	plan := planOf(t, chain.Config{}, chain.HostSpec{
-		HostConfig: chain.HostConfig{Ref: schemas.HostRef{Host: "h"}},
-		Connect:    func(context.Context) (chain.Conn, error) { return server, nil },
+		Ref:     schemas.HostRef{Host: "h"},
+		Connect: func(context.Context) (chain.Conn, error) { return server, nil },
 	})
 	for range 3 {
 		if got := plan.Run(t.Context(), input("tools/call")); got.Denial != nil {

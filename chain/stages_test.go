@@ -129,7 +129,7 @@ func TestStages(t *testing.T) {
 			s := appender(test.list, test.deny, test.fail)
 			in := input("tools/call")
 			in.Payload, in.Direction = jsonx.Value(`{}`), test.direction
-			got := planOf(t, chain.Config{}, s.host("h")).Run(t.Context(), in)
+			got := planOf(t, chain.Config{}, s.host()).Run(t.Context(), in)
 			if diff := cmp.Diff(test.want, shape(&got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -146,7 +146,7 @@ func TestPriorityOfThePhase(t *testing.T) {
 	t.Parallel()
 	s := appender(descriptor("ma", "mutation", `,"priorityHint":{"request":1,"response":-1}`)+","+
 		descriptor("mb", "mutation", ""), "", "")
-	plan := planOf(t, chain.Config{}, s.host("h"))
+	plan := planOf(t, chain.Config{}, s.host())
 	for phase, want := range map[schemas.Phase]string{
 		schemas.PhaseRequest: `{"l":"mbma"}`, schemas.PhaseResponse: `{"l":"mamb"}`,
 	} {
@@ -199,7 +199,7 @@ func TestDenial(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := appender(test.list, test.deny, test.fail)
-			got := planOf(t, chain.Config{DenyDetail: test.detail}, s.host("h")).Run(t.Context(), input("tools/call"))
+			got := planOf(t, chain.Config{DenyDetail: test.detail}, s.host()).Run(t.Context(), input("tools/call"))
 			test.want.Phase = schemas.PhaseRequest
 			if diff := cmp.Diff(&test.want, got.Denial); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -211,7 +211,7 @@ func TestDenial(t *testing.T) {
 func TestWhatAnInterceptorIsSent(t *testing.T) {
 	t.Parallel()
 	s := appender(descriptor("m", "mutation", "")+","+descriptor("v", "validation", ""), "", "")
-	host := s.host("h")
+	host := s.host()
 	host.Ref.Configs = map[string]jsonx.Value{"v": jsonx.Value(`{"level":"high"}`)}
 	host.Overrides = map[string]chain.Override{"v": {Envelope: new(true)}}
 	plan := planOf(t, chain.Config{}, host)

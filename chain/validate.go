@@ -3,7 +3,6 @@ package chain
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/chaintrail/chaintrail/schemas"
 )
@@ -11,18 +10,24 @@ import (
 // invokeAll invokes the validators of the path at once, the last one on this goroutine, and waits for all.
 func (r *run) invokeAll(ctx context.Context) {
 	active := r.seq.active
-	limits := limits{ctx: ctx}
-	defer limits.release()
 	var others sync.WaitGroup
+	//nolint:contextcheck // every one made below inherits from ctx
+	var limited context.Context // shared by those that start together and have equally long
+	var timeoutMS int64
 	for n, i := range active {
 		m := r.seq.items[i]
-		limited := limits.until(r.limit(m), m.entry.TimeoutMS)
+		if limited == nil || timeoutMS != m.entry.TimeoutMS {
+			var cancel context.CancelFunc
+			limited, cancel = context.WithDeadline(ctx, r.limit(m)) //nolint:fatcontext // made of ctx, not of the one before
+			defer cancel() // not before the last of them has finished
+			timeoutMS = m.entry.TimeoutMS
+		}
 		r.message.body(m.entry.Envelope) // made here, so that the goroutines only read it
+		others.Add(1)
 		if n == len(active)-1 {
-			r.answers[i] = m.invoke(limited, &r.message, nil)
+			r.invokeOne(limited, i, &others)
 			break
 		}
-		others.Add(1)
 		go r.invokeOne(limited, i, &others) // exits with its deadline
 	}
 	others.Wait()
@@ -34,30 +39,6 @@ func (r *run) invokeAll(ctx context.Context) {
 func (r *run) invokeOne(ctx context.Context, order int, done *sync.WaitGroup) {
 	defer done.Done()
 	r.answers[order] = r.seq.items[order].invoke(ctx, &r.message, nil)
-}
-
-// limits shares one context among the validators that start together and have equally long.
-type limits struct {
-	ctx     context.Context //nolint:containedctx // lives as long as the call that makes it
-	last    int64
-	current context.Context //nolint:containedctx // the same
-	cancels []context.CancelFunc
-}
-
-func (l *limits) until(deadline time.Time, timeoutMS int64) context.Context {
-	if l.current != nil && l.last == timeoutMS {
-		return l.current
-	}
-	current, cancel := context.WithDeadline(l.ctx, deadline)
-	l.current, l.last = current, timeoutMS
-	l.cancels = append(l.cancels, cancel)
-	return current
-}
-
-func (l *limits) release() {
-	for _, cancel := range l.cancels {
-		cancel()
-	}
 }
 
 // judge decides over what the validators said. A verdict counts before a failure, so that the caller hears the reason
