@@ -391,7 +391,7 @@ func TestLostPipes(t *testing.T) {
 
 func TestPluralInvoke(t *testing.T) {
 	t.Parallel()
-	server := &plural{script: script{list: descriptor("v", "validation", "")}}
+	server := &plural{list: descriptor("v", "validation", "")}
 	plan := planOf(t, chain.Config{}, chain.HostSpec{
 		Ref:     schemas.HostRef{Host: "h"},
 		Connect: func(context.Context) (chain.Conn, error) { return server, nil },

@@ -19,7 +19,7 @@ func (r *run) invokeAll(ctx context.Context) {
 		if limited == nil || timeoutMS != m.entry.TimeoutMS {
 			var cancel context.CancelFunc
 			limited, cancel = context.WithDeadline(ctx, r.limit(m)) //nolint:fatcontext // made of ctx, not of the one before
-			defer cancel() // not before the last of them has finished
+			defer cancel()                                          // not before the last of them has finished
 			timeoutMS = m.entry.TimeoutMS
 		}
 		r.message.body(m.entry.Envelope) // made here, so that the goroutines only read it
