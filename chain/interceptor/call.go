@@ -2,6 +2,7 @@ package interceptor
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
@@ -147,6 +148,9 @@ const maxTimeout = 24 * 60 * 60 * 1000
 func milliseconds(v jsonx.Value) (int64, bool) {
 	if string(v) == "null" {
 		return 0, true
+	}
+	if n, err := strconv.ParseUint(string(v), 10, 32); err == nil && n > 0 && n < maxTimeout { // as it is nearly always written
+		return int64(n), true
 	}
 	var f float64
 	if err := jsonx.Unmarshal(v, &f); err != nil || f <= 0 {
