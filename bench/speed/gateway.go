@@ -107,7 +107,7 @@ func measureGateway(ctx context.Context, s settings) (rows []row, err error) {
 	defer func() { err = errors.Join(err, trail.Stop(stopLimit)) }()
 	direct, through := httpContender("direct", backendURL), httpContender("bare httputil.ReverseProxy", proxyURL)
 	plain, guarded := httpContender("chaintrail, no interceptor", trailURL+plainPath), httpContender("chaintrail, one validator", trailURL+guardedPath)
-	if err := inTurns(ctx, s.rounds, []*contender{direct, through, plain, guarded}); err != nil {
+	if err := inTurns(ctx, s.rounds, 1, []*contender{direct, through, plain, guarded}); err != nil {
 		return nil, err
 	}
 	base := direct.took.p50()

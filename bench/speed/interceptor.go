@@ -24,22 +24,25 @@ type contender struct {
 	took samples
 }
 
-// inTurns calls every contender once a round, each round in another order, so that what else happens
-// on the machine, and who went before, meets all of them alike.
-func inTurns(ctx context.Context, rounds int, contenders []*contender) error {
+// inTurns lets every contender make a run of calls, each round in another order, so that what else
+// happens on the machine, and who went before, meets all of them alike. Runs of one call compare what
+// is mostly waiting; what takes microseconds would then measure how cold the others left the caches.
+func inTurns(ctx context.Context, calls, run int, contenders []*contender) error {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // G404: an order that can be repeated
 	const warmUp = 300
-	for i := range warmUp + rounds {
+	for done := 0; done < warmUp+calls; done += run {
 		rnd.Shuffle(len(contenders), func(a, b int) { contenders[a], contenders[b] = contenders[b], contenders[a] })
 		for _, c := range contenders {
-			start := time.Now()
-			err := c.call(ctx)
-			took := time.Since(start)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			if i >= warmUp {
-				c.took = append(c.took, took)
+			for range run {
+				start := time.Now()
+				err := c.call(ctx)
+				took := time.Since(start)
+				if err != nil {
+					return fmt.Errorf("%s: %w", c.name, err)
+				}
+				if done >= warmUp {
+					c.took = append(c.took, took)
+				}
 			}
 		}
 	}
@@ -71,7 +74,7 @@ func measureInterceptor(ctx context.Context, s settings) (rows []row, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if err := inTurns(ctx, s.rounds, []*contender{near, lean, sdk, both}); err != nil {
+	if err := inTurns(ctx, s.rounds, 50, []*contender{near, lean, sdk, both}); err != nil {
 		return nil, err
 	}
 	for _, c := range []struct {

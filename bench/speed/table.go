@@ -96,7 +96,7 @@ func printMarkdown(w io.Writer, rows []row) {
 
 // machine says what the numbers were measured on.
 func machine() string {
-	return fmt.Sprintf("%s, %s/%s, %d cores (%s), load before: %s",
+	return fmt.Sprintf("%s, %s/%s, %d cores (%s), load of the last minute %s",
 		time.Now().UTC().Format("2006-01-02 15:04 UTC"), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), load()) +
 		", " + runtime.Version()
 }
