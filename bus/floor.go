@@ -2,9 +2,11 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
+	"uuid"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -61,4 +63,48 @@ func OpenFloor(ctx context.Context, js jetstream.JetStream, shard int, event uin
 		return 0, fmt.Errorf("floor of open items: %w", err)
 	}
 	return floor, nil
+}
+
+// StoredQuery asks how many of a writer's events others have stored.
+type StoredQuery struct {
+	Shard  int
+	Tenant string
+	Writer uuid.UUID
+	Most   uint64 // number of the last event known to be published before the positions were read
+	Events uint64 // the event stream is stored up to this position
+	Items  uint64 // and the open stream up to this one
+}
+
+// StoredSeq returns the number up to which all of a writer's events are stored with their open items. It serves
+// a process that sees no store, but the positions of those that fill it.
+func StoredSeq(ctx context.Context, js jetstream.JetStream, q StoredQuery) (uint64, error) {
+	seq := q.Most
+	for _, s := range []struct {
+		stream, prefix string
+		after          uint64
+		number         func(map[string][]string) (uint64, error)
+	}{
+		{EventStream(q.Shard), eventPrefix, q.Events, Seq},
+		{OpenStream(q.Shard), openPrefix, q.Items, itemSeq},
+	} {
+		// The writer's first message that is not stored yet ends what is.
+		query := getQuery{Seq: s.after + 1, Filter: writerSubject(s.prefix, q.Shard, q.Tenant, q.Writer) + ">", Batch: 1}
+		var bad error
+		err := get(ctx, js, s.stream, query, func(m schemas.Message) bool {
+			next, err := s.number(m.Header)
+			if bad = err; err == nil {
+				seq = min(seq, max(next, 1)-1)
+			}
+			return false
+		})
+		if err = errors.Join(err, bad); err != nil {
+			return 0, fmt.Errorf("how far events of %s are stored: %w", q.Writer, err)
+		}
+	}
+	return seq, nil
+}
+
+func itemSeq(header map[string][]string) (uint64, error) {
+	h, err := ItemHeader(header)
+	return h.Seq, err
 }

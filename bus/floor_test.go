@@ -57,3 +57,38 @@ func TestFloors(t *testing.T) {
 	}
 	check("after all that is for it", 10, 10)
 }
+
+// A gateway without a store learns from the positions of others which of its own events are stored.
+func TestStoredSeq(t *testing.T) {
+	t.Parallel()
+	js := bustest.Start(t, nil).Shard(nil)
+	mine, other := uuid.NewV7(), uuid.NewV7()
+	journals := map[uuid.UUID]*journal{mine: newJournal(), other: newJournal()}
+	for writer, j := range journals {
+		_, _ = publish(t, js, j, bus.PublisherConfig{Writer: writer})
+	}
+	for _, part := range []struct {
+		writer      uuid.UUID
+		first, last uint64
+	}{{mine, 1, 3}, {other, 1, 3}, {mine, 4, 6}} { // positions 1-3 and 7-9 are mine, one item each
+		for seq := part.first; seq <= part.last; seq++ {
+			journals[part.writer].add(entry(part.writer, seq, 100, item(schemas.RoleBefore, nil)))
+		}
+		journals[part.writer].waitPublished(t, part.last)
+	}
+	for _, c := range []struct{ events, items, most, seq uint64 }{
+		{0, 0, 6, 0},
+		{9, 0, 6, 0}, // events without their items are not stored
+		{0, 9, 6, 0},
+		{2, 9, 6, 2},
+		{6, 6, 6, 3},
+		{9, 8, 6, 5},
+		{9, 9, 6, 6},
+		{9, 9, 4, 4}, // what was published later does not count
+	} {
+		q := bus.StoredQuery{Writer: mine, Most: c.most, Events: c.events, Items: c.items}
+		if seq, err := bus.StoredSeq(t.Context(), js, q); err != nil || seq != c.seq {
+			t.Errorf("%+v: stored up to %d (%v), want %d", q, seq, err, c.seq)
+		}
+	}
+}

@@ -63,6 +63,32 @@ func TestFullFailKeepsReserveForOutcomes(t *testing.T) {
 	}
 }
 
+// What is stored must not keep new exchanges out for the whole of KeepFor.
+func TestReleasedSegmentsGoEarlierWhenRoomIsNeeded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := small(dir, FullFail)
+		cfg.KeepFor = time.Hour
+		o := open(t, cfg)
+		_, _ = fillUp(t, o)
+		if err := o.Release(o.Stats().Seq); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Record(t.Context(), request(uuid.NewV7(), make([]byte, 8000))); !errors.Is(err, ErrFull) {
+			t.Errorf("a moment after the release: %v, want ErrFull: nothing is old enough", err)
+		}
+		time.Sleep(keepInNeed)
+		if err := o.Release(o.Stats().Seq); err != nil {
+			t.Fatal(err)
+		}
+		if used := o.Stats().UsedBytes; used > cfg.MaxBytes/2 || used < cfg.MaxBytes/4 {
+			t.Errorf("%d bytes are used, want about half of %d: no more goes than is needed", used, cfg.MaxBytes)
+		}
+		mustRecord(t, o, request(uuid.NewV7(), nil))
+	})
+}
+
 func TestFullShedIsCountedAndDeclared(t *testing.T) {
 	t.Parallel()
 	o := open(t, small(t.TempDir(), FullShed))

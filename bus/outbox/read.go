@@ -62,7 +62,8 @@ func (o *Outbox) Published(seq uint64) {
 }
 
 // Release says that events up to upTo are stored and sealed, and that both are synced. Segments that
-// hold nothing else are deleted when they are older than Config.KeepFor: now, or later by Run; after
+// hold nothing else are deleted when they are older than Config.KeepFor, or than half a minute while more than
+// half of the bound is used: now, or later by Run; after
 // Close by an Adopter.
 func (o *Outbox) Release(upTo uint64) error {
 	o.mu.Lock()
@@ -70,6 +71,10 @@ func (o *Outbox) Release(upTo uint64) error {
 	o.mu.Unlock()
 	return o.prune()
 }
+
+// keepInNeed replaces a longer Config.KeepFor while more than half of the bound is used. It is longer than a
+// bus or a store leaves an acknowledged write unsynced.
+const keepInNeed = 30 * time.Second
 
 // prune deletes segments that are released and old enough.
 func (o *Outbox) prune() error {
@@ -83,7 +88,11 @@ func (o *Outbox) prune() error {
 		keep = min(keep, pin)
 	}
 	due := func(s *segment) bool {
-		return s.last >= s.first && s.last <= o.released && s.last < keep && time.Since(s.since) >= o.cfg.KeepFor
+		age := o.cfg.KeepFor
+		if o.used > o.cfg.MaxBytes/2 {
+			age = min(age, keepInNeed) // what is stored twice must not refuse new exchanges
+		}
+		return s.last >= s.first && s.last <= o.released && s.last < keep && time.Since(s.since) >= age
 	}
 	var err error
 	if n := len(o.segs); n > 0 && due(&o.segs[n-1]) {

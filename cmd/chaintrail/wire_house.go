@@ -19,7 +19,7 @@ const releaseEvery = 10 * time.Second
 // store the streams are the store: nothing is trimmed.
 func (n *node) keepHouse(ctx context.Context) error {
 	if n.store == nil {
-		return nil
+		return n.freeJournal(ctx)
 	}
 	trim := bus.DefaultTrimConfig()
 	trim.Streams = []string{bus.EventStream(shard), bus.OpenStream(shard)}

@@ -12,6 +12,9 @@ import (
 	"github.com/chaintrail/chaintrail/sinks"
 )
 
+// defaultName is what a writer is called that has no other name.
+const defaultName = "clickhouse"
+
 // progress is the value of a cursor.
 type progress struct {
 	// Epoch is drawn when the cursor is made. It is part of each token, so that a new stream under an old name, whose
@@ -95,4 +98,15 @@ func (c *cursor) owned(ctx context.Context) error {
 		return fmt.Errorf("cursor %s: %w", c.key, sinks.ErrConflict)
 	}
 	return nil
+}
+
+// Stored returns the position up to which the writer of a stream has stored or dead-lettered everything, 0 when
+// there never was one. Any process that sees the cursors may ask; name is [Config].Name, "" its default.
+func Stored(ctx context.Context, cursors sinks.Cursors, name, stream string) (uint64, error) {
+	if name == "" {
+		name = defaultName
+	}
+	c := cursor{store: cursors, key: name + "." + stream}
+	_, err := c.load(ctx)
+	return c.progress.Done, err
 }

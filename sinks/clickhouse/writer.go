@@ -85,7 +85,7 @@ type sink struct {
 
 func newSink(config Config) *sink {
 	if config.Name == "" {
-		config.Name = "clickhouse"
+		config.Name = defaultName
 	}
 	s := &sink{config: config, stream: config.Source.Name(), log: slog.New(slog.DiscardHandler)}
 	if config.Options != nil {
