@@ -122,15 +122,12 @@ func (f *resultFields) setNested(m jsonx.Member) {
 // read judges a result: flat or nested, with the echo of the call, by the interceptor's type.
 func (i *Interceptor) read(m *message, raw jsonx.Value) Answer {
 	a := Answer{State: schemas.StateFinished}
-	traits, err := jsonx.Verify(raw, 0)
-	switch {
-	case err != nil:
-		a.malformed("%v", err)
-		return a
-	case traits.Duplicates || traits.InvalidUTF8:
-		a.malformed("a name appears twice, or bytes are not UTF-8")
-		return a
-	case raw.Kind() != '{':
+	if v, ok := i.caller.(verifier); !ok || !v.verified() {
+		if a.verify(raw); a.State != schemas.StateFinished {
+			return a
+		}
+	}
+	if raw.Kind() != '{' {
 		a.malformed("not an object")
 		return a
 	}
@@ -150,8 +147,22 @@ func (i *Interceptor) read(m *message, raw jsonx.Value) Answer {
 	case schemas.TypeSink:
 		a.readSink(&f)
 	}
-	a.keep(&f, traits.LoneSurrogates)
+	a.keep(&f)
 	return a
+}
+
+// verifier is a [Caller] that may know that its results are strict JSON already, so that they are not checked twice.
+type verifier interface{ verified() bool }
+
+// verify refuses what may not be taken for a result: invalid JSON, a name twice in an object, raw invalid UTF-8.
+func (a *Answer) verify(raw jsonx.Value) {
+	traits, err := jsonx.Verify(raw, 0)
+	switch {
+	case err != nil:
+		a.malformed("%v", err)
+	case traits.Duplicates || traits.InvalidUTF8:
+		a.malformed("a name appears twice, or bytes are not UTF-8")
+	}
 }
 
 // echo returns the member that differs from the call.
@@ -178,12 +189,12 @@ func (i *Interceptor) echo(f *resultFields, phase schemas.Phase) string {
 }
 
 // keep takes over what was said.
-func (a *Answer) keep(f *resultFields, loneSurrogates bool) {
+func (a *Answer) keep(f *resultFields) {
 	take := func(v jsonx.Value) jsonx.Value {
 		if isNull(v) || string(v) == "[]" || string(v) == "{}" {
 			return nil
 		}
-		if loneSurrogates { // they may not stand in text that is encoded again
+		if traits, err := jsonx.Verify(v, 0); err != nil || traits.LoneSurrogates { // they may not be encoded again
 			v = v.Clone()
 			if err := v.Compact(jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false)); err != nil {
 				return nil

@@ -81,6 +81,22 @@ func (h *host) Call(ctx context.Context, method string, params jsonx.Value) (jso
 	return result, err
 }
 
+// verified implements verifier: our own server writes strict JSON, and the lean client refuses anything else.
+func (h *host) verified() bool {
+	c := h.conn.Load()
+	if c == nil {
+		return false
+	}
+	switch conn := c.Conn.(type) {
+	case local:
+		return true
+	case *remote:
+		return conn.strict
+	default:
+		return false
+	}
+}
+
 // suspect has the server listed again soon.
 func (h *host) suspect() {
 	select {
@@ -246,7 +262,9 @@ func Remote(open func(context.Context) (wire.Conn, error), options *wire.ClientO
 		if err != nil {
 			return nil, err
 		}
-		r := &remote{Client: wire.NewClient(conn, options), conn: conn}
+		r := &remote{
+			Client: wire.NewClient(conn, options), conn: conn, strict: options == nil || !options.Limits.Lenient,
+		}
 		running, stop := context.WithCancel(context.WithoutCancel(ctx))
 		r.stop = stop
 		r.running.Go(func() { _ = r.Run(running) }) // exits when the connection ends or Close stops it
@@ -260,6 +278,7 @@ func Remote(open func(context.Context) (wire.Conn, error), options *wire.ClientO
 type remote struct {
 	*wire.Client
 	conn    wire.Conn
+	strict  bool // results are strict JSON
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }

@@ -22,7 +22,7 @@ func (a *Answer) readValidation(f *resultFields) {
 		a.malformed("valid is neither true nor false")
 		return
 	}
-	if nested, said := boolOf(f.nestedValid); said && nested != valid {
+	if nested, ok := boolOf(f.nestedValid); !isNull(f.nestedValid) && (!ok || nested != valid) {
 		a.malformed("it says valid twice, and differently")
 		valid = false
 	}
