@@ -62,9 +62,9 @@ func measureSize(ctx context.Context, s settings) (rows []row, err error) {
 		request, answer int
 		bounded         bool
 	}{
+		{"chaintrail up, gateway and consumers in one process: a call of 12 MB", up.PID(), upURL, large, payloadBytes, false},
 		{"chaintrail gateway: a call of 12 MB passes uncut, peak of memory grows by", gateway.PID(), gatewayURL, large, payloadBytes, true},
 		{"chaintrail gateway: an answer of 12 MB, further", gateway.PID(), gatewayURL, payloadBytes, large, true},
-		{"chaintrail up, gateway and consumers in one process: a call of 12 MB", up.PID(), upURL, large, payloadBytes, false},
 	} {
 		grown, err := passLarge(ctx, c.pid, c.endpoint, c.request, c.answer)
 		if err != nil {
