@@ -161,11 +161,10 @@ func (x *exchange) sent() time.Time {
 
 // addBody puts the payload of a phase beside the event, with what the run made of it.
 func addBody(rec *schemas.Record, payload jsonx.Value, res *chain.Result, flags wire.Flags) {
-	if payload == nil {
-		return
+	if payload != nil {
+		rec.Add(schemas.RoleBefore, 0, payload)
+		rec.Items[len(rec.Items)-1].Ref.Flags = flagNames(flags)
 	}
-	rec.Add(schemas.RoleBefore, 0, payload)
-	rec.Items[len(rec.Items)-1].Ref.Flags = flagNames(flags)
 	if res.Modified {
 		rec.Add(schemas.RoleAfter, 0, res.Payload)
 	}

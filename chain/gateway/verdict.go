@@ -24,12 +24,12 @@ func verdictOf(res *chain.Result, interrupt error) verdict {
 	switch {
 	case interrupt != nil:
 		return verdictOfInterrupt(interrupt)
+	case res.Status == schemas.StatusCancelled: // before the denial: who gave up was not denied
+		return verdictOfInterrupt(errCancelled)
 	case res.Denial != nil:
 		return verdict{outcome: schemas.OutcomeDenied, rpc: denialError(res.Denial), denial: res.Denial}
 	case res.Status == schemas.StatusSuccess || res.Status == schemas.StatusNotRun:
 		return verdict{}
-	case res.Status == schemas.StatusCancelled:
-		return verdictOfInterrupt(errCancelled)
 	}
 	// A run that neither succeeded nor says why is a block: fail closed.
 	d := &chain.Denial{Type: "gateway", Code: wire.CodeInternal, Message: "blocked by the interceptors", Reason: "run without a reason: " + string(res.Status)}
