@@ -128,7 +128,7 @@ func serverAttr(nc *nats.Conn) slog.Attr {
 }
 
 // WaitReady waits until the server is reached, is new enough and has JetStream. It ends early only with
-// ctx, a closed connection, [ErrServerVersion] or [ErrNoJetStream].
+// ctx, a closed connection, [ErrServerVersion], [ErrMaxPayload] or [ErrNoJetStream].
 func WaitReady(ctx context.Context, nc *nats.Conn) (jetstream.JetStream, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -143,7 +143,7 @@ func WaitReady(ctx context.Context, nc *nats.Conn) (jetstream.JetStream, error) 
 			return nats.ErrDisconnected
 		}
 		if err := CheckServer(nc); err != nil {
-			if errors.Is(err, ErrServerVersion) {
+			if errors.Is(err, ErrServerVersion) || errors.Is(err, ErrMaxPayload) {
 				return retry.Permanent(err)
 			}
 			return err

@@ -33,29 +33,41 @@ func TestConnectBeforeTheServer(t *testing.T) {
 	}
 }
 
-// A server that is too old is refused with its version; the greeting is all that is needed of it.
-func TestOldServerIsRefused(t *testing.T) {
+// A server that cannot take what is published is refused with the reason; its greeting is all that is needed of it.
+func TestUnfitServerIsRefused(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer func() { _ = listener.Close() }()
-	wg.Go(func() { greet(listener, &wg) })
-	nc, err := bus.Connect(bus.Config{URL: "nats://" + listener.Addr().String()}, discard())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	_, err = bus.WaitReady(t.Context(), nc)
-	if !errors.Is(err, bus.ErrServerVersion) || !strings.Contains(fmt.Sprint(err), "2.11.9") {
-		t.Errorf("an old server gives %v, want %v with its version", err, bus.ErrServerVersion)
+	for _, c := range []struct {
+		info string
+		want error
+		say  string
+	}{
+		{`"version":"2.11.9","max_payload":1048576`, bus.ErrServerVersion, "2.11.9"},
+		{`"version":"2.12.0","max_payload":65536`, bus.ErrMaxPayload, "65536"},
+	} {
+		t.Run(c.say, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer func() { _ = listener.Close() }()
+			wg.Go(func() { greet(listener, &wg, c.info) })
+			nc, err := bus.Connect(bus.Config{URL: "nats://" + listener.Addr().String()}, discard())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			_, err = bus.WaitReady(t.Context(), nc)
+			if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.say) {
+				t.Errorf("got %v, want %v with %q", err, c.want, c.say)
+			}
+		})
 	}
 }
 
-func greet(listener net.Listener, wg *sync.WaitGroup) {
+func greet(listener net.Listener, wg *sync.WaitGroup, info string) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -63,7 +75,7 @@ func greet(listener net.Listener, wg *sync.WaitGroup) {
 		}
 		wg.Go(func() {
 			defer func() { _ = conn.Close() }()
-			_, _ = fmt.Fprintf(conn, "INFO {\"server_id\":\"x\",\"version\":\"2.11.9\",\"max_payload\":1048576,\"headers\":true}\r\n")
+			_, _ = fmt.Fprintf(conn, "INFO {\"server_id\":\"x\",%s,\"headers\":true}\r\n", info)
 			for lines := bufio.NewScanner(conn); lines.Scan(); {
 				if lines.Text() == "PING" {
 					_, _ = fmt.Fprint(conn, "PONG\r\n")

@@ -5,6 +5,8 @@ import "errors"
 var (
 	// ErrServerVersion is returned when the NATS server lacks what chaintrail needs; use a newer server.
 	ErrServerVersion = errors.New("the NATS server is too old")
+	// ErrMaxPayload is returned when the NATS server takes only messages too small for events; raise its max_payload.
+	ErrMaxPayload = errors.New("max_payload of the NATS server is too small")
 	// ErrNoJetStream is returned when the NATS account has no JetStream; enable it for the account.
 	ErrNoJetStream = errors.New("JetStream is not enabled for this NATS account")
 	// ErrFork is returned when the stream holds other content under a writer's number than its journal:

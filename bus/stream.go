@@ -104,7 +104,7 @@ func (c StreamConfig) stream(name, prefix string, maxBytes int64) jetstream.Stre
 	}
 }
 
-// CheckServer refuses a server older than [MinServer]. The connection must have been up once.
+// CheckServer refuses a server older than [MinServer], or one that takes only small messages. The connection must have been up once.
 func CheckServer(nc *nats.Conn) error {
 	got := nc.ConnectedServerVersion()
 	if got == "" {
@@ -113,8 +113,14 @@ func CheckServer(nc *nats.Conn) error {
 	if !atLeast(got, MinServer) {
 		return fmt.Errorf("%w: it is version %s, chaintrail needs %s or newer (atomic batch publishing)", ErrServerVersion, got, MinServer)
 	}
+	if most := nc.MaxPayload(); most < minPayload {
+		return fmt.Errorf("%w: %d bytes, chaintrail needs %d", ErrMaxPayload, most, minPayload)
+	}
 	return nil
 }
+
+// minPayload is the default of NATS; items travel in parts of half of it.
+const minPayload = 1 << 20
 
 func atLeast(got, want string) bool {
 	g, w := versionNumbers(got), versionNumbers(want)

@@ -84,7 +84,11 @@ type Decision struct {
 	StartedAt  Time      `json:"started_at,omitzero"` // KindOutcome: when the request arrived
 	IsError    bool      `json:"is_error,omitzero"`   // tool result with isError true
 	ErrorCode  int       `json:"error_code,omitzero"` // JSON-RPC error code given to the caller
-	Cause      string    `json:"cause,omitzero"`      // closed set of the gateway, e.g. "malformed", "backend_lost", "audit_full"
+	// Cause says why an exchange ended as it did where no interceptor decided, from a closed set. Of the gateway:
+	// "malformed", "too_large", "reused_id", "unroutable", "unauthorized", "unknown_session", "session_ended",
+	// "overloaded", "backend_lost", "no_answer", "http_status", "client_gone", "audit_full", "audit_failed", "stopping".
+	// Of whoever closes a writer: "shutdown" (stopped: in order), "writer_lost" (lost: the process died).
+	Cause string `json:"cause,omitzero"`
 }
 
 // Invocation is one interceptor's part in an interception.

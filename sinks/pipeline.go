@@ -77,10 +77,10 @@ func NewPipeline(parts Parts, opts *Options) *Pipeline {
 		p.opts.Linger = DefaultLinger
 	}
 	if p.opts.Retry.Notify == nil {
-		p.opts.Retry.Notify = func(err error, tries int, pause time.Duration) {
+		p.opts.Retry.Notify = retry.Seldom(func(err error, tries int, pause time.Duration) {
 			p.opts.Log.Warn("sink waits for its source or its dead letters", slog.Any("error", err),
 				slog.Int("tries", tries), slog.Duration("pause", pause))
-		}
+		})
 	}
 	return p
 }

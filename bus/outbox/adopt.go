@@ -109,10 +109,10 @@ func (a *Adopter) serve(ctx context.Context, o *Orphan, slots chan struct{}, ser
 	case <-ctx.Done():
 		return
 	}
-	policy := retry.Policy{Notify: func(err error, tries int, pause time.Duration) {
+	policy := retry.Policy{Notify: retry.Seldom(func(err error, tries int, pause time.Duration) {
 		a.log.WarnContext(ctx, "publishing an adopted journal failed",
 			slog.Any("writer", o.Writer()), slog.Any("error", err), slog.Int("tries", tries), slog.Duration("pause", pause))
-	}}
+	})}
 	err := retry.Do(ctx, policy, func(ctx context.Context) error { return serve(ctx, o) })
 	if err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "publishing an adopted journal is given up", slog.Any("writer", o.Writer()), slog.Any("error", err))

@@ -41,7 +41,10 @@ const (
 	DefaultMaxBytes     = 4 << 30
 	DefaultKeepFor      = 10 * time.Minute
 	MinSegmentBytes     = 4 << 10
-	MaxRecord           = 1 << 30 // bytes of one event or item in the journal
+	MaxRecord           = 1 << 30 // bytes of one item in the journal
+	// MaxSealed bounds the sealed part of an event, in bytes: with its headers it fits into one message of a NATS
+	// server on default settings (1 MiB). A larger one would hold up everything behind it for ever.
+	MaxSealed = 896 << 10
 )
 
 // SabotageSkipJournal makes Record pretend for one request event in twenty. See Config.Sabotage.

@@ -17,6 +17,6 @@ var (
 	// ErrCorrupt is returned when a journal holds bytes that no crash leaves behind. What lies before
 	// the named place is good.
 	ErrCorrupt = errors.New("journal is corrupt")
-	// ErrTooLarge is returned by Record when an event or item exceeds MaxRecord. Nothing was recorded.
+	// ErrTooLarge is returned by Record when an event or item exceeds MaxSealed or MaxRecord. Nothing was recorded.
 	ErrTooLarge = errors.New("record is too large for the journal")
 )

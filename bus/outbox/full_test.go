@@ -240,3 +240,20 @@ func TestFailedSyncBreaksTheJournalForGood(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What no server would take is refused at once: in the journal it would hold up everything behind it.
+func TestOversizedSealedPartIsRefused(t *testing.T) {
+	t.Parallel()
+	o := open(t, Config{Dir: t.TempDir()})
+	rec := request(uuid.NewV7(), nil)
+	rec.Event.Operation.Target = strings.Repeat("x", MaxSealed)
+	if err := o.Record(t.Context(), rec); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+	seq := o.Stats().Seq
+	rec = request(uuid.NewV7(), nil)
+	mustRecord(t, o, rec)
+	if rec.Event.Seq != seq+1 {
+		t.Errorf("the next event has number %d, want %d", rec.Event.Seq, seq+1)
+	}
+}

@@ -150,6 +150,9 @@ func (o *Outbox) prepare(s *scratch, rec *schemas.Record) error {
 		return fmt.Errorf("record %s: %w", e.Kind, err)
 	}
 	p.bodyTo = len(s.bodies)
+	if n := p.bodyTo - p.bodyFrom; n > MaxSealed {
+		return fmt.Errorf("record %s: %w: the sealed part has %d bytes, at most %d", e.Kind, ErrTooLarge, n, MaxSealed)
+	}
 	s.pending = append(s.pending, p)
 	return nil
 }

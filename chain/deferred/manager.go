@@ -229,9 +229,9 @@ func (r *running) ended() bool {
 // work connects and runs one worker until ctx is done; it begins anew after a failure.
 func (m *Manager) work(ctx context.Context, s spec, last *idle) {
 	log := m.log.With(slog.String("host", s.ref.Host), slog.String("interceptor", s.target.Entry.Name))
-	_ = retry.Do(ctx, retry.Policy{Notify: func(err error, tries int, pause time.Duration) {
+	_ = retry.Do(ctx, retry.Policy{Notify: retry.Seldom(func(err error, tries int, pause time.Duration) {
 		log.WarnContext(ctx, "deferred work waits for its interceptor", slog.Any("error", err), slog.Int("tries", tries), slog.Duration("pause", pause))
-	}}, func(ctx context.Context) error {
+	})}, func(ctx context.Context) error {
 		err := m.workOnce(ctx, s, last)
 		switch {
 		case errors.Is(err, ErrNotHere):

@@ -183,9 +183,9 @@ func (w *Worker) work(ctx, hard context.Context, job Job) {
 // record journals a final result, however long that takes; false means that ctx ended before.
 func (w *Worker) record(ctx context.Context, job *Job, res result) bool {
 	rec := res.record(&job.Event)
-	err := retry.Do(ctx, retry.Policy{Notify: func(err error, tries int, _ time.Duration) {
+	err := retry.Do(ctx, retry.Policy{Notify: retry.Seldom(func(err error, tries int, _ time.Duration) {
 		w.log.WarnContext(ctx, "a result waits for the journal", slog.Any("error", err), slog.Int("tries", tries))
-	}}, func(ctx context.Context) error { return w.deps.Recorder.Record(ctx, rec) })
+	})}, func(ctx context.Context) error { return w.deps.Recorder.Record(ctx, rec) })
 	if err != nil {
 		w.log.ErrorContext(ctx, "a result could not be recorded; its job will be handed out again",
 			slog.String("invocation", res.inv.ID), slog.Any("error", err))
@@ -203,10 +203,10 @@ func (w *Worker) giveBack(ctx context.Context, job Job) {
 
 // items reads the open items of job; while they cannot be read it repeats.
 func (w *Worker) items(ctx context.Context, job *Job) (items []schemas.EntryItem, err error) {
-	err = retry.Do(ctx, retry.Policy{Notify: func(err error, tries int, _ time.Duration) {
+	err = retry.Do(ctx, retry.Policy{Notify: retry.Seldom(func(err error, tries int, _ time.Duration) {
 		w.log.WarnContext(ctx, "open items cannot be read",
 			slog.Any("event", job.Event.ID), slog.Any("error", err), slog.Int("tries", tries))
-	}}, func(ctx context.Context) error {
+	})}, func(ctx context.Context) error {
 		items, err = job.Items(ctx)
 		return err
 	})

@@ -66,9 +66,9 @@ func (n *node) writeStore(ctx context.Context) error {
 
 // migrate waits for the server, not for a wrong schema or version.
 func (n *node) migrate(ctx context.Context, conn driver.Conn) error {
-	policy := retry.Policy{Max: 2 * time.Second, MaxElapsed: time.Minute, Notify: func(err error, _ int, _ time.Duration) {
+	policy := retry.Policy{Max: 2 * time.Second, MaxElapsed: time.Minute, Notify: retry.Seldom(func(err error, _ int, _ time.Duration) {
 		n.log.WarnContext(ctx, "waiting for ClickHouse", slog.Any("error", err))
-	}}
+	})}
 	return retry.Do(ctx, policy, func(ctx context.Context) error {
 		applied, err := clickhouse.Migrate(ctx, conn, nil)
 		for _, m := range applied {

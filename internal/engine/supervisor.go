@@ -80,9 +80,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		}
 		s.cfg.Log.LogAttrs(ctx, slog.LevelError, "engine process died", slog.Any("error", current.failure()))
 		policy := s.cfg.Restart
-		policy.Notify = func(err error, tries int, pause time.Duration) {
+		policy.Notify = retry.Seldom(func(err error, tries int, pause time.Duration) {
 			s.cfg.Log.LogAttrs(ctx, slog.LevelError, "engine process does not start", slog.Any("error", err), slog.Int("tries", tries), slog.Duration("pause", pause))
-		}
+		})
 		err := retry.Do(ctx, policy, func(ctx context.Context) error {
 			next, err := s.spawn(ctx)
 			if err != nil {

@@ -96,9 +96,9 @@ func newSink(config Config) *sink {
 	}
 	s.log = s.log.With(slog.String("sink", config.Name), slog.String("stream", s.stream))
 	if s.policy.Notify == nil {
-		s.policy.Notify = func(err error, tries int, pause time.Duration) {
+		s.policy.Notify = retry.Seldom(func(err error, tries int, pause time.Duration) {
 			s.log.Warn("waiting for the store", slog.Any("error", err), slog.Int("tries", tries), slog.Duration("pause", pause))
-		}
+		})
 	}
 	s.cursor = &cursor{
 		store: config.Cursors, key: config.Name + "." + s.stream, policy: s.policy, owner: uuid.NewV7(),
