@@ -84,6 +84,7 @@ func (a *app) examine(ctx context.Context) []finding {
 	default:
 		findings = append(findings, finding{Check: "running", Status: "ok", Detail: "nothing runs on this data directory"}, checkPort("port gateway", cfg.Gateway.Listen))
 	}
+	findings = append(findings, checkCallers(cfg))
 	findings = append(findings, a.checkBus(ctx, cfg), a.checkStore(ctx, cfg))
 	for _, b := range cfg.Backends {
 		findings = append(findings, checkEndpoint(ctx, "backend "+b.Name, b.URL, b.Command))
@@ -170,6 +171,23 @@ func checkPort(name, address string) finding {
 	}
 	_ = l.Close()
 	return finding{Check: name, Status: "ok", Detail: address + " is free"}
+}
+
+// checkCallers warns when the trail would not say who called although others than this machine can.
+func checkCallers(cfg config.Config) finding {
+	f := finding{Check: "callers", Status: "ok", Detail: "named by header " + cfg.Gateway.PrincipalFrom}
+	if cfg.Gateway.PrincipalFrom != "" {
+		return f
+	}
+	host, _, _ := net.SplitHostPort(cfg.Gateway.Listen) // load has checked it
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		f.Detail = "anonymous, from this machine only"
+		return f
+	}
+	return finding{
+		f.Check, "warn", cfg.Gateway.Listen + " is reachable from outside, and every caller is recorded as anonymous",
+		"put an authenticating proxy in front and set gateway.principal_header, or listen on 127.0.0.1",
+	}
 }
 
 func checkEndpoint(ctx context.Context, name, url string, command []string) finding {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -84,8 +85,22 @@ func runEngine(ctx context.Context, cfg config.Config, library string, serve eng
 	if serve.Library, err = engine.FindLibrary(library, cfg.Data, os.Getenv); err != nil {
 		return withHint(err, engine.Hint(err))
 	}
+	if serve.MaxMemory = int64(cfg.ClickHouse.MaxMemory); serve.MaxMemory == 0 {
+		serve.MaxMemory = engineMemory()
+	}
 	err = engine.Serve(ctx, serve)
 	return withHint(err, engine.Hint(err))
+}
+
+// engineMemory leaves most of the machine to others: the engine's own default would take nine tenths of it.
+func engineMemory() int64 {
+	const most, least = 4 << 30, 512 << 20
+	var info syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&info); err != nil {
+		return most
+	}
+	total := int64(info.Totalram) * int64(info.Unit) //nolint:gosec // G115: fits for centuries
+	return min(most, max(least, total/3))
 }
 
 func engineToken(cfg config.Config) (string, error) {

@@ -47,8 +47,12 @@ func (n *node) startEngine(ctx context.Context) error {
 	if level == "info" {
 		level = "warn" // that it is ready, this process says
 	}
+	command := []string{self, "engine", "--child", "--data", n.cfg.Data, "--library", library, "--log-level", level}
+	if n.app.configFile != "" {
+		command = append(command, "--config", n.app.configFile)
+	}
 	supervisor, err := engine.NewSupervisor(engine.SupervisorConfig{
-		Command: []string{self, "engine", "--child", "--data", n.cfg.Data, "--library", library, "--log-level", level},
+		Command: command,
 		Log:     n.log,
 	})
 	if err != nil {

@@ -124,6 +124,8 @@ type ClickHouse struct {
 	DSN     string `yaml:"dsn"`     // clickhouse:// or http://; empty: embedded engine
 	Library string `yaml:"library"` // path of libchdb for the embedded engine
 	Off     bool   `yaml:"off"`     // no store at all
+	// MaxMemory bounds the embedded engine; 0: a third of the machine's memory, at most 4 GiB.
+	MaxMemory Bytes `yaml:"max_memory"`
 }
 
 // Sink is a further destination of the sealed events.

@@ -74,6 +74,7 @@ func (c Config) validate() []fault {
 	k.policy(c.Policy)
 	k.oneOf("snapshots", c.Snapshots, "allow", "deny")
 	k.bus(c.Bus)
+	k.clickhouse(c.ClickHouse)
 	k.sinks(c.Sinks)
 	k.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	k.oneOf("log.format", c.Log.Format, "auto", "text", "json")
@@ -183,6 +184,15 @@ func (c *checker) bus(b Bus) {
 	}
 	if b.TokenFile != "" && b.CredsFile != "" {
 		c.add("bus", "has both token_file and credentials; keep one of them")
+	}
+}
+
+func (c *checker) clickhouse(h ClickHouse) {
+	if h.MaxMemory != 0 && h.MaxMemory < 512<<20 {
+		c.add("clickhouse.max_memory", "%s is too little for the engine: write 512 MiB or more", h.MaxMemory)
+	}
+	if h.DSN != "" && h.MaxMemory != 0 {
+		c.add("clickhouse.max_memory", "bounds the embedded engine only; remove it or dsn")
 	}
 }
 
