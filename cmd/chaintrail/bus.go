@@ -48,7 +48,7 @@ func (n *node) announce(ctx context.Context, role string, info runtimeInfo) erro
 		Name: "runtime file",
 		Start: func(ctx context.Context) (err error) {
 			n.log.InfoContext(ctx, "ready", slog.String("role", role))
-			remove, err = publishRuntime(n.cfg, role, info)
+			remove, err = publishRuntime(ctx, n.cfg, role, info)
 			return err
 		},
 		Stop: func(context.Context) error { remove(); return nil },

@@ -74,7 +74,7 @@ func (a *app) examine(ctx context.Context) []finding {
 	} else if _, err := os.Stat(config.FileName); err == nil {
 		source = config.FileName
 	}
-	findings := []finding{{Check: "config", Status: "ok", Detail: source}, checkData(cfg), checkDisk(cfg), checkClock()}
+	findings := []finding{{Check: "config", Status: "ok", Detail: source}, checkData(cfg), checkKeys(cfg), checkDisk(cfg), checkClock()}
 	running, err := findRuntime(cfg, anyProcess, "up", "gateway", "consume", "bus", "engine")
 	switch {
 	case err != nil:
@@ -117,6 +117,27 @@ func checkData(cfg config.Config) finding {
 	return f
 }
 
+// checkKeys finds what would stop the next start.
+func checkKeys(cfg config.Config) finding {
+	f := finding{Check: "keys", Status: "ok", Detail: "only this user can read them"}
+	entries, err := os.ReadDir(cfg.Dir("keys"))
+	if errors.Is(err, os.ErrNotExist) {
+		f.Detail = "will be made"
+		return f
+	}
+	if err != nil {
+		return finding{f.Check, "fail", err.Error(), "make " + cfg.Dir("keys") + " readable for this user"}
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+			path := cfg.Dir("keys", e.Name())
+			return finding{f.Check, "fail", fmt.Sprintf("%s is readable by others (mode %04o)", path, info.Mode().Perm()), "chmod 600 " + path}
+		}
+	}
+	return f
+}
+
 // checkDisk compares the bounds of journal and streams with what is free.
 func checkDisk(cfg config.Config) finding {
 	dir := cfg.Data
@@ -150,7 +171,7 @@ func freeBytes(dir string) (int64, error) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	return int64(st.Bavail) * st.Bsize, nil //nolint:gosec // G115: fits for centuries
+	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:gosec,unconvert // G115: fits for centuries; the types differ by system
 }
 
 func gib(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -95,12 +94,15 @@ func runEngine(ctx context.Context, cfg config.Config, library string, serve eng
 // engineMemory leaves most of the machine to others: the engine's own default would take nine tenths of it.
 func engineMemory() int64 {
 	const most, least = 4 << 30, 512 << 20
-	var info syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&info); err != nil {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return most // the embedded engine is for Linux
+	}
+	var kib int64
+	if _, err := fmt.Fscanf(bytes.NewReader(text), "MemTotal: %d kB", &kib); err != nil {
 		return most
 	}
-	total := int64(info.Totalram) * int64(info.Unit) //nolint:gosec // G115: fits for centuries
-	return min(most, max(least, total/3))
+	return min(most, max(least, kib<<10/3))
 }
 
 func engineToken(cfg config.Config) (string, error) {
@@ -134,7 +136,7 @@ func (r *readyFile) Write(p []byte) (int, error) {
 	if err := jsonx.Unmarshal(bytes.TrimSpace(r.buf.Bytes()), &ready); err != nil {
 		return 0, err
 	}
-	remove, err := publishRuntime(r.cfg, "engine", r.info)
+	remove, err := publishRuntime(context.Background(), r.cfg, "engine", r.info)
 	if err != nil {
 		return 0, err
 	}

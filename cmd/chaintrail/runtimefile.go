@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
@@ -33,7 +35,7 @@ func runtimePath(cfg config.Config, role string) string {
 }
 
 // publishRuntime writes the file of a role ("up", "bus", "engine") and returns its removal.
-func publishRuntime(cfg config.Config, role string, info runtimeInfo) (func(), error) {
+func publishRuntime(ctx context.Context, cfg config.Config, role string, info runtimeInfo) (func(), error) {
 	info.PID, info.Version = os.Getpid(), version
 	if err := os.MkdirAll(cfg.Dir("run"), 0o700); err != nil {
 		return nil, fmt.Errorf("make runtime directory: %w", err)
@@ -43,10 +45,39 @@ func publishRuntime(cfg config.Config, role string, info runtimeInfo) (func(), e
 		return nil, err
 	}
 	path := runtimePath(cfg, role)
-	if err := renameio.WriteFile(path, data, 0o600); err != nil {
-		return nil, fmt.Errorf("write runtime file: %w", err)
+	// The lock says that the process lives: its number may be another one's after a restart, in a container
+	// it always is.
+	lock := flock.New(path + ".lock")
+	wait, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	if ok, err := lock.TryLockContext(wait, lockRetry); !ok {
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("lock runtime file: %w", err)
+		}
+		return func() {}, nil // another process of this role is known by the file already
 	}
-	return func() { _ = os.Remove(path) }, nil
+	if err := renameio.WriteFile(path, data, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("write runtime file: %w", err), lock.Unlock())
+	}
+	return func() { _ = errors.Join(os.Remove(path), lock.Unlock()) }, nil
+}
+
+const (
+	lockPatience = time.Second // whoever looks whether a process lives holds the lock for a moment
+	lockRetry    = 10 * time.Millisecond
+)
+
+// lives reports whether the process that wrote a runtime file still holds its lock.
+func lives(path string) bool {
+	if _, err := os.Stat(path + ".lock"); err != nil {
+		return false
+	}
+	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLock()
+	if free {
+		_ = lock.Unlock()
+	}
+	return err == nil && !free
 }
 
 // findRuntime returns the file of the first role whose process still lives and has what is asked for;
@@ -61,11 +92,14 @@ func findRuntime(cfg config.Config, has func(*runtimeInfo) bool, roles ...string
 		if err != nil {
 			return nil, err
 		}
+		if !lives(path) {
+			continue
+		}
 		var info runtimeInfo
 		if err := jsonx.UnmarshalStrict(data, &info); err != nil {
 			return nil, fmt.Errorf("%s is damaged (%w): stop chaintrail, remove it, start again", path, err)
 		}
-		if err := syscall.Kill(info.PID, 0); err == nil && has(&info) {
+		if has(&info) {
 			return &info, nil
 		}
 	}
