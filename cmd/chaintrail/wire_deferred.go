@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -34,10 +35,19 @@ func (n *node) runDeferred(ctx context.Context) error {
 		Connect:  n.connectDeferred,
 		Local:    n.localRef,
 		Recorder: n.recorder,
-		Open:     func(item schemas.EntryItem) ([]byte, error) { return redact.OpenSnapshot(n.keys.snapshot, item) },
+		Open:     n.openSnapshot,
 		Worker:   deferred.WorkerOptions{Log: n.log, Heartbeat: deferredHold / 4},
 	})
 	return n.group.Start(ctx, lifecycle.Background("deferred work", manager.Run))
+}
+
+// openSnapshot decrypts what a gateway kept for deferred work only.
+func (n *node) openSnapshot(item schemas.EntryItem) ([]byte, error) {
+	data, err := redact.OpenSnapshot(n.keys.snapshot, item)
+	if err != nil {
+		err = fmt.Errorf("%w (on another machine, copy keys/snapshot.key from the gateway's data directory before consume starts)", err)
+	}
+	return data, err
 }
 
 // workSource makes jobs of what the bus hands out.

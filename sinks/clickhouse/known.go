@@ -228,7 +228,7 @@ func bornAt(event *schemas.Event) time.Time {
 	if id[6]>>4 != 7 {
 		return time.Unix(0, 0)
 	}
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)) //nolint:gosec // G115: 48 bits
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)) // 48 bits
 }
 
 // large lets a query name a whole batch.
