@@ -16,7 +16,7 @@ import (
 // Bounds and defaults of a [Pipeline].
 const (
 	DefaultMaxMessages = 20_000
-	DefaultMaxBytes    = 16 << 20
+	DefaultMaxBytes    = 32 << 20
 	DefaultLinger      = 250 * time.Millisecond
 
 	chunkMessages = 4096    // one read

@@ -89,6 +89,10 @@ func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) 
 		"async_insert":               0,
 		"insert_deduplicate":         1,
 		"insert_deduplication_token": token,
+		// Skip indexes and statistics are made when parts are merged. To make them at once costs as much again as the
+		// insert itself, and a part that was not merged yet is small enough to be read without.
+		"materialize_skip_indexes_on_insert": 0,
+		"materialize_statistics_on_insert":   0,
 	}
 	if in.untokened {
 		settings["insert_deduplication_token"] = uuid.NewV4().String()
