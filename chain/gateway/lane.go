@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
+	"time"
 	"uuid"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
@@ -22,6 +23,7 @@ type lane struct {
 	calls    *callTable
 	rounds   *roundTable
 	stray    atomic.Uint64 // answers to ids that nobody waits for
+	refused  refusals
 }
 
 func newLane(b *Backend, opts *Options, reg *registry) *lane {
@@ -68,8 +70,11 @@ func (l *lane) record(ctx context.Context, rec *schemas.Record) (cause string) {
 	if l.opts.AuditFull != nil && l.opts.AuditFull(err) {
 		cause = causeAuditFull
 	}
-	l.log.ErrorContext(ctx, "event not recorded", slog.String("cause", cause), slog.Any("error", err),
-		slog.String("kind", string(rec.Event.Kind)), slog.String("exchange_id", rec.Event.Correlation.Exchange.String()))
+	if n, say := l.refused.note(time.Now()); say {
+		l.log.ErrorContext(ctx, "events not recorded, their calls are refused", slog.String("cause", cause), slog.Any("error", err),
+			slog.Uint64("events", n), slog.String("last_kind", string(rec.Event.Kind)),
+			slog.String("last_exchange_id", rec.Event.Correlation.Exchange.String()))
+	}
 	return cause
 }
 
