@@ -55,6 +55,9 @@ func (a *app) statsTables(s *query.Summary) error {
 			fmt.Fprintf(a.out, ", %d %s", n, o)
 		}
 	}
+	if s.Unrecorded > 0 {
+		fmt.Fprintf(a.out, "\n%d exchanges passed UNRECORDED: the journal was full and on_full is shed", s.Unrecorded)
+	}
 	fmt.Fprint(a.out, "\n\n")
 	t := newTable(a.out, "SERVER", "METHOD", "TARGET", "CALLS", "DENIED", "ERRORS", "P50 MS", "P95 MS")
 	for _, x := range s.Tools {

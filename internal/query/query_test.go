@@ -327,12 +327,13 @@ func TestStats(t *testing.T) {
 		}
 		s.call(t, w, fmt.Sprintf("tool%d", i%2), "ann", outcome, `{}`)
 	}
+	s.events.Add(w.Event(t, &schemas.Event{Kind: schemas.KindGap, Gap: &schemas.Gap{Count: 7, Reason: "shed"}}))
 	s.stored(t)
 	got, err := s.reader.Stats(t.Context(), old.Outcome.Time.Std().Add(time.Microsecond))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Exchanges != 4 || got.Outcomes[schemas.OutcomeDenied] != 1 || len(got.Tools) != 2 || got.Tools[0].Calls != 2 || got.Tools[0].P95US != 1000 {
+	if got.Exchanges != 4 || got.Unrecorded != 7 || got.Outcomes[schemas.OutcomeDenied] != 1 || len(got.Tools) != 2 || got.Tools[0].Calls != 2 || got.Tools[0].P95US != 1000 {
 		t.Errorf("summary is %+v", got)
 	}
 	want := []query.InterceptorSummary{{
@@ -341,7 +342,7 @@ func TestStats(t *testing.T) {
 	if diff := cmp.Diff(want, got.Interceptors); diff != "" {
 		t.Errorf("interceptors differ (-want +got):\n%s", diff)
 	}
-	if len(got.Streams) != 1 || got.Streams[0].Position != 10 || got.Streams[0].Events != 8 {
+	if len(got.Streams) != 1 || got.Streams[0].Position != 11 || got.Streams[0].Events != 9 {
 		t.Errorf("streams are %+v", got.Streams)
 	}
 	empty, err := s.reader.Stats(t.Context(), time.Now().Add(time.Hour))

@@ -18,6 +18,7 @@ type Summary struct {
 	Since        time.Time                  `json:"since"`
 	Exchanges    uint64                     `json:"exchanges"`
 	Outcomes     map[schemas.Outcome]uint64 `json:"outcomes"`
+	Unrecorded   uint64                     `json:"unrecorded"` // exchanges that passed without a record, as gap events declare
 	Tools        []ToolSummary              `json:"tools,omitempty"`        // most called first, at most 100
 	Interceptors []InterceptorSummary       `json:"interceptors,omitempty"` // most invoked first, at most 100
 	Streams      []StreamSummary            `json:"streams,omitempty"`
@@ -62,7 +63,7 @@ type StreamSummary struct {
 // Stats sums up what was stored about exchanges that ended since an instant.
 func (r *Reader) Stats(ctx context.Context, since time.Time) (*Summary, error) {
 	s := &Summary{Since: since.UTC(), Outcomes: map[schemas.Outcome]uint64{}}
-	for _, part := range []func(context.Context, *Summary, int64) error{r.outcomes, r.tools, r.interceptors, r.streams} {
+	for _, part := range []func(context.Context, *Summary, int64) error{r.outcomes, r.gaps, r.tools, r.interceptors, r.streams} {
 		if err := part(ctx, s, since.UnixMicro()); err != nil {
 			return nil, err
 		}
@@ -87,6 +88,15 @@ func (r *Reader) outcomes(ctx context.Context, s *Summary, since int64) error {
 		s.Exchanges += n
 		return nil
 	})
+}
+
+// gaps sums up what was declared as not recorded, from the sealed bytes.
+func (r *Reader) gaps(ctx context.Context, s *Summary, since int64) error {
+	rows, err := r.query(ctx, "SELECT sum(JSONExtractUInt(raw, 'gap', 'count')) FROM events WHERE kind = 'gap' AND "+sinceTime, since)
+	if err != nil {
+		return err
+	}
+	return each(rows, func() error { return rows.Scan(&s.Unrecorded) })
 }
 
 func (r *Reader) tools(ctx context.Context, s *Summary, since int64) error {
