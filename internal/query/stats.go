@@ -18,7 +18,7 @@ type Summary struct {
 	Since        time.Time                  `json:"since"`
 	Exchanges    uint64                     `json:"exchanges"`
 	Outcomes     map[schemas.Outcome]uint64 `json:"outcomes"`
-	Unrecorded   uint64                     `json:"unrecorded"` // exchanges that passed without a record, as gap events declare
+	Unrecorded   uint64                     `json:"unrecorded"`             // exchanges that passed without a record, as gap events declare
 	Tools        []ToolSummary              `json:"tools,omitempty"`        // most called first, at most 100
 	Interceptors []InterceptorSummary       `json:"interceptors,omitempty"` // most invoked first, at most 100
 	Streams      []StreamSummary            `json:"streams,omitempty"`
