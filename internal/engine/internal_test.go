@@ -168,3 +168,28 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// A library that is still being unpacked must not be loaded.
+func TestHalfFetchedLibraryIsNotFound(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	candidates := checkouts(root, 1)
+	if len(candidates) == 0 {
+		return // no library is pinned for this platform
+	}
+	if err := os.MkdirAll(filepath.Dir(candidates[0]), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(candidates[0], []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := FindCheckoutLibrary(root); !errors.Is(err, ErrLibraryMissing) {
+		t.Errorf("found %q (%v)", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(candidates[0]), fetchedMark), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := FindCheckoutLibrary(root); got != candidates[0] {
+		t.Errorf("found %q (%v), want %q", got, err, candidates[0])
+	}
+}

@@ -40,7 +40,7 @@ func FindLibrary(explicit, dataDir string, getenv func(string) string) (string, 
 		candidates = append(candidates, checkouts(dir, 2)...)
 	}
 	for _, path := range candidates {
-		if isFile(path) {
+		if isFile(path) && complete(path) {
 			return path, nil
 		}
 	}
@@ -50,7 +50,7 @@ func FindLibrary(explicit, dataDir string, getenv func(string) string) (string, 
 // FindCheckoutLibrary looks only in dir and the folders above it for what `make engine` fetched; for tests.
 func FindCheckoutLibrary(dir string) (string, error) {
 	for _, path := range checkouts(dir, 32) {
-		if isFile(path) {
+		if isFile(path) && complete(path) {
 			return path, nil
 		}
 	}
@@ -81,6 +81,15 @@ func checkouts(dir string, levels int) []string {
 		dir = parent
 	}
 	return paths
+}
+
+// fetchedMark is what tools/engine/fetch.sh leaves beside the library when all of it is there.
+const fetchedMark = ".fetched"
+
+// complete reports whether a library in a checkout was fetched to its end: half of one crashes the process that loads it.
+func complete(path string) bool {
+	dir := filepath.Dir(path)
+	return filepath.Base(filepath.Dir(dir)) != "@chdb" || isFile(filepath.Join(dir, fetchedMark))
 }
 
 func isFile(path string) bool {
