@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -65,22 +66,30 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", cfg.Command[0], err)
 	}
-	if err := cmd.Start(); err != nil {
+	c := &Child{cmd: cmd, cfg: cfg, errOut: pipes.err, exited: make(chan struct{})}
+	started := make(chan error, 1)
+	go c.run(started) // exits with the process; Stop waits for it
+	if err := <-started; err != nil {
 		pipes.closeAll()
 		return nil, fmt.Errorf("start %s: %w", cfg.Command[0], err)
 	}
 	pipes.closeTheirs()
-	c := &Child{
-		LineConn: NewLineConn(pipes.out, pipes.in, &cfg.Line),
-		cmd:      cmd, cfg: cfg, errOut: pipes.err, exited: make(chan struct{}),
-	}
+	c.LineConn = NewLineConn(pipes.out, pipes.in, &cfg.Line)
 	// Exits when every process that holds the child's stderr has ended; Stop kills the group.
 	c.stderr.Go(c.copyStderr)
-	go func() { // exits with the process; Stop waits for it
-		defer close(c.exited)
-		c.err = cmd.Wait()
-	}()
 	return c, nil
+}
+
+// run starts the process and waits for it. The thread is kept: the kernel sends the signal for the parent's death when the
+// thread that started the child ends, not the process.
+func (c *Child) run(started chan<- error) {
+	runtime.LockOSThread() // never unlocked, so that the thread ends with this goroutine
+	defer close(c.exited)
+	err := c.cmd.Start()
+	started <- err
+	if err == nil {
+		c.err = c.cmd.Wait()
+	}
 }
 
 // PID is the process id of the child, and of its process group.

@@ -41,6 +41,17 @@ func runChild(mode string) int {
 			n++
 		}
 		fmt.Fprintf(os.Stdout, `{"jsonrpc":"2.0","method":"notifications/bye","params":{"lines":%d}}`+"\n", n)
+	case "parent": // starts a deaf child, tells its id and waits to be killed
+		exe, err := os.Executable()
+		if err != nil {
+			return 1
+		}
+		child, err := wire.StartChild(wire.ChildConfig{Command: []string{exe}, Env: append(os.Environ(), "WIRE_TEST_CHILD=deaf")})
+		if err != nil {
+			return 1
+		}
+		fmt.Fprintln(os.Stdout, child.PID())
+		select {}
 	case "deaf": // never reads
 		select {}
 	}
