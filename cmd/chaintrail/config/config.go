@@ -5,6 +5,7 @@ package config
 import (
 	"net/url"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -168,6 +169,11 @@ func (c Config) Dir(elem ...string) string {
 
 // Demo reports whether nothing was configured to stand behind the gateway.
 func (c Config) Demo() bool { return len(c.Backends) == 0 }
+
+func natsURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) && u.Host != ""
+}
 
 func validURL(s string) bool {
 	u, err := url.Parse(s)

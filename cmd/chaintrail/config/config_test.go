@@ -19,6 +19,7 @@ func TestErrorsNameKeyValueAndLine(t *testing.T) {
 		{"bad size", "journal:\n  max_bytes: lots\n", `c.yaml:1: "lots" is not a size: write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 512MiB`},
 		{"bad duration", "drain_timeout: soon\n", "c.yaml:1: drain_timeout: expected another type than str `soon` (a duration such as 30s)"},
 		{"both endpoints", "backends:\n  - name: a\n    url: http://h/mcp\n    command: [x]\n", "c.yaml:2: backends[0]: has both url and command; keep one of them"},
+		{"bad bus", "bus:\n  url: 'nats://a:4222,foo bar'\n", `c.yaml:2: bus.url: "foo bar" is not a NATS URL: write nats://host:4222 or tls://host:4222, several with commas between`},
 		{"same name twice", "backends:\n  - {name: a, url: 'http://h/mcp'}\n  - {name: a, url: 'http://i/mcp'}\n", `c.yaml:3: backends[1].name: "a" is the name of backends[0] too; names are paths, so each is used once`},
 		{"not YAML", "a: [", "c.yaml: not YAML: line 1: did not find expected node content"},
 		{"two documents", "tenant: a\n---\ntenant: b\n", "c.yaml: has more than one YAML document; keep one"},

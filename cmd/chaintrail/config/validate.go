@@ -179,6 +179,11 @@ func (c *checker) bus(b Bus) {
 	if b.URL == "" {
 		c.address("bus.listen", b.Listen, true)
 	}
+	for server := range strings.SplitSeq(b.URL, ",") {
+		if b.URL != "" && !natsURL(strings.TrimSpace(server)) {
+			c.add("bus.url", "%q is not a NATS URL: write nats://host:4222 or tls://host:4222, several with commas between", server)
+		}
+	}
 	if b.Replicas < 1 || b.Replicas > 5 || b.Replicas%2 == 0 {
 		c.add("bus.replicas", "%d is not a number of replicas: write 1, 3 or 5", b.Replicas)
 	}
