@@ -26,7 +26,6 @@ type planState struct {
 
 type savedPlan struct {
 	Sealed jsonx.Value `json:"sealed"`
-	Hash   string      `json:"hash"`
 	Items  []savedItem `json:"items"`
 }
 
@@ -129,7 +128,7 @@ func (s *planSource) save(ctx context.Context, job *deferred.Job, m schemas.Mess
 	if err != nil {
 		return err
 	}
-	p := savedPlan{Sealed: m.Data, Hash: job.Hash.String()}
+	p := savedPlan{Sealed: m.Data}
 	for _, it := range items {
 		p.Items = append(p.Items, savedItem{it.Header, it.Data})
 	}

@@ -29,7 +29,8 @@ func journalConfig(cfg config.Config, sabotage string) outbox.Config {
 // openJournal starts this process's writer and the publisher behind it. Its stop closes the writer,
 // then waits until the bus has everything, or for the deadline: what is left is adopted later.
 func (n *node) openJournal(ctx context.Context) error {
-	var stopPublisher, stopHouse func(context.Context) error
+	publisher := lifecycle.Background("publisher", n.publish)
+	house := lifecycle.Background("journal", func(ctx context.Context) error { return n.outbox.Run(ctx) })
 	return n.group.Start(ctx, lifecycle.Part{
 		Name: "journal",
 		Start: func(ctx context.Context) (err error) {
@@ -40,19 +41,16 @@ func (n *node) openJournal(ctx context.Context) error {
 			if n.recorder, err = n.policy(n.outbox); err != nil {
 				return err
 			}
-			house := lifecycle.Background("journal", n.outbox.Run)
-			publisher := lifecycle.Background("publisher", n.publish)
-			stopHouse, stopPublisher = house.Stop, publisher.Stop
-			_ = house.Start(ctx)
-			return publisher.Start(ctx)
+			return errors.Join(house.Start(ctx), publisher.Start(ctx))
 		},
 		Stop: func(ctx context.Context) error {
 			err := n.outbox.Close(ctx)
 			n.drainJournal(ctx)
-			_ = stopPublisher(ctx)
-			_ = stopHouse(ctx)
+			_ = publisher.Stop(ctx) // what it had no time for is adopted later
+			_ = house.Stop(ctx)
 			return err
 		},
+		Failed: publisher.Failed, // a fork, or a journal that cannot be read: going on would hide it
 	})
 }
 
