@@ -17,15 +17,7 @@ func newBusCmd(a *app) *cobra.Command {
 			"<data>/keys/bus.token. Other chaintrail processes of this data directory find it by themselves.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
-			n, err := newNode(a, cfg)
-			if err != nil {
-				return err
-			}
-			return n.run(cmd.Context(), func(ctx context.Context) error {
+			return a.runNode(cmd.Context(), func(ctx context.Context, n *node) error {
 				if err := n.serveBus(ctx); err != nil {
 					return err
 				}

@@ -15,15 +15,7 @@ func newConsumeCmd(a *app) *cobra.Command {
 			"journals of dead processes of this data directory.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
-			n, err := newNode(a, cfg)
-			if err != nil {
-				return err
-			}
-			return n.run(cmd.Context(), func(ctx context.Context) error {
+			return a.runNode(cmd.Context(), func(ctx context.Context, n *node) error {
 				return inOrder(ctx,
 					func(ctx context.Context) error { return n.findStore(ctx, true) },
 					n.requireBus, n.writeStore, n.writeSinks, n.openJournal, n.keepHouse, n.adoptOrphans, n.runDeferred, n.serveTelemetry,

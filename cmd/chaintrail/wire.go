@@ -69,6 +69,19 @@ func (n *node) sabotageFor(known ...string) string {
 	return ""
 }
 
+// runNode runs a process of the configuration as it is.
+func (a *app) runNode(ctx context.Context, start func(ctx context.Context, n *node) error) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	n, err := newNode(a, cfg)
+	if err != nil {
+		return err
+	}
+	return n.run(ctx, func(ctx context.Context) error { return start(ctx, n) })
+}
+
 // run starts parts in order, waits for a signal or a failure, and stops them in the opposite order.
 // A second signal means now.
 func (n *node) run(ctx context.Context, start func(ctx context.Context) error) error {
