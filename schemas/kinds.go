@@ -120,8 +120,6 @@ const (
 	SkipCancelled   SkipReason = "cancelled"   // the caller gave up
 	SkipPolicy      SkipReason = "policy"      // the payload may not be handed to deferred work
 	SkipErased      SkipReason = "erased"      // the payload is gone
-	SkipUnreachable SkipReason = "unreachable" // its server is lost
-	SkipDeadLetter  SkipReason = "dead_letter" // every try of the deferred invocation failed
 )
 
 // Role names what an open item holds.
