@@ -48,6 +48,7 @@ func newGatewayCmd(a *app) *cobra.Command {
 	}
 	// Flags end at the server's command: some clients drop the -- before they start us.
 	cmd.Flags().SetInterspersed(false)
+	a.interceptorFlag(cmd)
 	cmd.Flags().StringVar(&backendURL, "url", "", "MCP server to stand before on standard input and output, in place of a command")
 	return cmd
 }

@@ -26,11 +26,12 @@ type streams struct {
 // app is what every command shares.
 type app struct {
 	streams
-	configFile string
-	dataDir    string
-	logLevel   string
-	output     string
-	redactor   *redact.Redactor // for logs and dead letters
+	configFile   string
+	dataDir      string
+	logLevel     string
+	output       string
+	interceptors []string         // --interceptor
+	redactor     *redact.Redactor // for logs and dead letters
 }
 
 func newRootCmd(s streams) *cobra.Command {
@@ -70,6 +71,9 @@ func (a *app) load() (config.Config, error) {
 	cfg, err := config.Load(a.configFile)
 	if err != nil {
 		return config.Config{}, usage(err)
+	}
+	if err := a.addFlagged(&cfg); err != nil {
+		return config.Config{}, err
 	}
 	if a.dataDir != "" {
 		cfg.Data = a.dataDir

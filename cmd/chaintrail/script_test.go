@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -88,4 +89,39 @@ func cmdField(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("the output has no member %q", args[1])
 	}
 	ts.Setenv(args[0], m[1])
+}
+
+// cmdReadmeProgram writes the README's program to a file, beside a go.mod that finds this checkout, and
+// refuses one that has grown: readme-program DIR/main.go.
+func cmdReadmeProgram(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: readme-program FILE")
+	}
+	root, err := filepath.Abs("../..")
+	ts.Check(err)
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	ts.Check(err)
+	m := regexp.MustCompile("(?s)```go\n(package main\n.*?)```\n").FindSubmatch(readme)
+	if m == nil {
+		ts.Fatalf("the README has no program")
+	}
+	lines := 0
+	for line := range strings.Lines(string(m[1])) {
+		if strings.TrimSpace(line) != "" {
+			lines++
+		}
+	}
+	if lines >= 20 {
+		ts.Fatalf("the program has %d lines; it is meant to have fewer than 20", lines)
+	}
+	file := ts.MkAbs(args[0])
+	dir := filepath.Dir(file)
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ts.Check(os.WriteFile(file, m[1], 0o600))
+	module := "module example.org/guard\n\ngo 1.27.0\n\nrequire github.com/chaintrail/chaintrail v0.0.0\n\n" +
+		"replace github.com/chaintrail/chaintrail => " + root + "\n"
+	ts.Check(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o600))
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	ts.Check(err)
+	ts.Check(os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600))
 }

@@ -22,12 +22,13 @@ const (
 )
 
 func newUpCmd(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything in one process",
 		Long: "Runs gateway, journal, embedded NATS, the ClickHouse engine and all consumers. Without configured backends\n" +
 			"it also starts a demo MCP server and four demo interceptors, and says what to try.",
-		Args: noArgs,
+		Example: "  chaintrail up\n  chaintrail up -c chaintrail.yaml --interceptor './guard --strict' --interceptor https://dlp.example/mcp",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {
@@ -45,6 +46,8 @@ func newUpCmd(a *app) *cobra.Command {
 			return n.run(cmd.Context(), func(ctx context.Context) error { return n.up(ctx, demoMode) })
 		},
 	}
+	a.interceptorFlag(cmd)
+	return cmd
 }
 
 func (n *node) up(ctx context.Context, demoMode bool) error {

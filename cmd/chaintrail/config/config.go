@@ -175,7 +175,8 @@ func natsURL(s string) bool {
 	return err == nil && slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) && u.Host != ""
 }
 
-func validURL(s string) bool {
+// ValidURL reports whether s is an http or https URL with a host.
+func ValidURL(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }

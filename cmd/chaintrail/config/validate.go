@@ -56,7 +56,7 @@ func (c *checker) endpoint(key, url string, command []string) {
 		c.add(key, "has neither url nor command; give one of them")
 	case url != "" && len(command) > 0:
 		c.add(key, "has both url and command; keep one of them")
-	case url != "" && !validURL(url):
+	case url != "" && !ValidURL(url):
 		c.add(key+".url", "%q is not an http or https URL", url)
 	}
 }
