@@ -45,7 +45,7 @@ generate: ## write the JSON Schemas of the events anew
 generate-check: generate ## fail when a generated file is stale
 	@git diff --exit-code -- schemas/event
 
-conformance: build engine peers ## official MCP suite through the gateway, and the interceptor fixtures
+conformance: build engine peers ## every suite in every mode, as a table: official MCP suite, interceptor fixtures, peers, messages
 	@go run ./bench/conformance
 
 crash: build engine ## kill every process under load, count what was lost (ROUNDS=25, SABOTAGE=name to see it fail)

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// suiteTest is a test that reports how many cases of a suite passed, by mode (chaintest.Report).
+type suiteTest struct {
+	pkg, run string
+	suite    string
+	modes    []string // all of them: one that is not reported is a miss
+}
+
+func suiteTests() []suiteTest {
+	return []suiteTest{
+		{"./chain", "^TestFixtures", "interceptor fixtures", []string{"in process", "stdio", "http"}},
+		{"./chain/interop", "^TestFixtures", "interceptor fixtures", []string{"gateway, http to http", "gateway, http to stdio"}},
+	}
+}
+
+var reportRE = regexp.MustCompile(`conformance: ([^|]+) \| ([^|]+) \| (\d+) of (\d+)`)
+
+// runTest runs a test and makes rows of what it reports.
+func (s *suite) runTest(ctx context.Context, t suiteTest) []row {
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", t.run, "-v", t.pkg) //nolint:gosec // G204: fixed words
+	text, err := cmd.CombinedOutput()
+	rows, seen := reported(t, string(text))
+	for _, mode := range t.modes {
+		if !seen[mode] {
+			rows = append(rows, row{suite: t.suite, mode: mode, count: "not run", want: "all", missed: true})
+		}
+	}
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+			err = fmt.Errorf("go test %s: %w", t.pkg, err)
+		}
+		rows = append(rows, row{suite: t.suite, mode: "go test " + t.pkg, count: "failed", want: "passes", note: err.Error(), missed: true})
+		fmt.Fprintf(s.errs, "%s\n", text)
+	}
+	return rows
+}
+
+func reported(t suiteTest, text string) (rows []row, seen map[string]bool) {
+	seen = map[string]bool{}
+	for _, m := range reportRE.FindAllStringSubmatch(text, -1) {
+		passed, _ := strconv.Atoi(m[3])
+		total, _ := strconv.Atoi(m[4])
+		if m[1] == t.suite {
+			seen[m[2]] = true
+		}
+		rows = append(rows, row{
+			suite: m[1], mode: m[2], count: m[3] + " of " + m[4], want: m[4] + " of " + m[4],
+			missed: passed != total || total == 0,
+		})
+	}
+	return rows, seen
+}
+
+// fixturesControl swaps the stages: a suite that does not notice proves nothing.
+func (s *suite) fixturesControl(ctx context.Context) row {
+	const name = "TestFixturesNoticeTheOrder"
+	r := row{suite: "interceptor fixtures", mode: "control: stages swapped", want: "noticed", count: "noticed"}
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "^"+name+"$", "-v", "./chain")
+	text, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(text), "--- PASS: "+name) {
+		r.count, r.missed = "not noticed", true
+		fmt.Fprintf(s.errs, "%s\n", text)
+	}
+	return r
+}
