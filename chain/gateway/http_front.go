@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
@@ -138,4 +139,17 @@ func (v *visit) onGone(ctx context.Context, x *exchange, also func()) (stop func
 			<-done
 		}
 	}
+}
+
+// accepts reports whether the Accept header has a media type.
+func accepts(r *http.Request, media string) bool {
+	for _, line := range r.Header["Accept"] {
+		for one := range strings.SplitSeq(line, ",") {
+			one, _, _ = strings.Cut(one, ";")
+			if one = strings.ToLower(strings.TrimSpace(one)); one == media || one == "*/*" {
+				return true
+			}
+		}
+	}
+	return false
 }

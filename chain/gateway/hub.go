@@ -45,6 +45,8 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "session not found", http.StatusNotFound)
 			return
 		}
+		v.session = s.link.session
+		v.version, _ = v.session.negotiated()
 		s.serveStream(r.Context(), v)
 	case http.MethodDelete:
 		s := h.session(r.Header.Get(wire.HeaderSessionID))
@@ -223,7 +225,7 @@ func (h *hub) connect(ctx context.Context, v *visit, id string) (*hubSession, er
 		h.lane.log.ErrorContext(ctx, "server not started", slog.Any("error", err))
 		return nil, err
 	}
-	s := &hubSession{hub: h, id: id, port: newHTTPPort(), done: make(chan struct{}), closing: make(chan error, 1), touched: make(chan struct{}, 1)}
+	s := &hubSession{hub: h, id: id, port: newHTTPPort(id != ""), done: make(chan struct{}), closing: make(chan error, 1), touched: make(chan struct{}, 1)}
 	base := v.arrival(wire.Message{})
 	base.address, base.userAgent = v.r.RemoteAddr, v.r.UserAgent()
 	s.link = newLink(h.lane, newSession(id, &h.lane.opts.Key, h.lane.opts.MaxPending), base, s.port, conn)

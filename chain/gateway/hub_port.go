@@ -8,220 +8,223 @@ import (
 	"github.com/chaintrail/chaintrail/chain/wire"
 )
 
+// Bounds of what a session keeps for its HTTP client, with or without a connection.
 const (
-	maxBacklog   = 256 // messages that wait for a GET stream
-	maxPostQueue = 16  // messages that wait to be written to a POST's stream
+	maxBacklog   = 256     // messages of one stream that wait for a connection
+	maxUnwritten = 16      // messages that wait to be written where there is a connection
+	maxKept      = 256     // messages kept to be fetched again, all streams of a session together
+	maxKeptBytes = 4 << 20 // likewise
 )
 
 var errNoStream = errors.New("the client has no stream open")
 
-// httpPort is the client's end of a link over HTTP: open POSTs, and a queue for the GET stream. Each
+// httpPort is the client's end of a link over HTTP: a stream for each POST, and one for the GET. Each
 // message goes to exactly one of them: progress to the POST of its request, everything else to the
-// GET stream, or to an open POST while there is none.
+// GET stream, or to a connected POST while there is none.
+//
+// Failure behaviour: a stream outlives its connection. What was written is kept for a client that
+// comes back with Last-Event-ID, the oldest message of all streams making room for the next; what
+// waits for a connected client is never dropped, but what a client left behind is.
 type httpPort struct {
-	mu      sync.Mutex // guards what follows
-	posts   []*postStream
-	stream  bool // a GET stream is open
+	keep bool // a client can come back: there is a session
+
+	mu      sync.Mutex // guards what follows, and every stream
+	streams []*stream  // in order of their numbers; the first is that of the GET
+	next    uint64     // number of the next stream
+	kept    []*stream  // of each message kept, oldest first
+	bytes   int        // of them
 	closed  bool
-	backlog [][]byte
-	wake    chan struct{} // closed when the backlog or closed changed
 }
 
-func newHTTPPort() *httpPort { return &httpPort{wake: make(chan struct{})} }
-
-// postStream is a POST that waits for its answer.
-type postStream struct {
-	token string // wire.IDKey of its progress token
-	queue chan postMessage
-	gone  chan struct{} // closed when nobody writes any more
-	once  sync.Once
+func newHTTPPort(keep bool) *httpPort {
+	p := &httpPort{keep: keep}
+	p.add("")
+	return p
 }
 
-type postMessage struct {
-	raw   []byte
-	final bool
-}
-
-func (p *httpPort) open(msg *wire.Message) *postStream {
-	s := &postStream{queue: make(chan postMessage, maxPostQueue), gone: make(chan struct{})}
-	if token := wire.MetaOf(msg.Params).ProgressToken; token != nil {
-		s.token = wire.IDKey(token)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.posts = append(p.posts, s)
+// add makes a stream; the caller holds p.mu, or is the only one to know p.
+func (p *httpPort) add(token string) *stream {
+	s := &stream{number: p.next, token: token, next: 1, wake: make(chan struct{})}
+	p.next++
+	p.streams = append(p.streams, s)
 	return s
 }
 
-func (p *httpPort) leave(s *postStream) {
-	s.once.Do(func() { close(s.gone) })
+// open makes the stream of a POST, with the connection that it came by.
+func (p *httpPort) open(msg *wire.Message) (*stream, *reader) {
+	token := ""
+	if t := wire.MetaOf(msg.Params).ProgressToken; t != nil {
+		token = wire.IDKey(t)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, other := range p.posts {
-		if other == s {
-			p.posts = append(p.posts[:i], p.posts[i+1:]...)
-			return
-		}
-	}
+	s := p.add(token)
+	s.by = &reader{}
+	return s, s.by
 }
 
 func (p *httpPort) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.posts) > 0 || p.stream
+	for _, s := range p.streams {
+		if s.by != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // deliver implements clientPort.
 func (p *httpPort) deliver(ctx context.Context, msg *wire.Message) error {
 	for {
-		s, ok := p.route(msg)
+		full, ok := p.route(msg)
 		if !ok {
 			return errNoStream
 		}
-		if s == nil {
+		if full == nil {
 			return nil
 		}
 		select {
-		case s.queue <- postMessage{raw: msg.Raw}:
-			return nil
-		case <-s.gone: // route it anew
+		case <-full: // route it anew
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// route finds the POST for a message; with a nil one the message was put in the backlog.
-func (p *httpPort) route(msg *wire.Message) (s *postStream, ok bool) {
+// route puts a message where it belongs. When there is no room it returns the channel that tells of
+// a change.
+func (p *httpPort) route(msg *wire.Message) (full <-chan struct{}, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, false
 	}
-	if msg.Method == methodProgress {
-		token, _ := wire.Member(msg.Params, "progressToken")
-		for _, s := range p.posts {
-			if s.token != "" && s.token == wire.IDKey(token) {
-				return s, true
-			}
-		}
+	to := p.target(msg)
+	if to == nil {
 		return nil, false // its request is over: MCP wants no progress then
 	}
-	if !p.stream && len(p.posts) > 0 {
-		return p.posts[len(p.posts)-1], true
-	}
-	if len(p.backlog) >= maxBacklog {
+	switch waits := to.unwritten(); {
+	case to.number > 0 && to.by != nil && waits >= maxUnwritten:
+		return to.wake, true
+	case waits >= maxBacklog:
 		return nil, false
 	}
-	p.backlog = append(p.backlog, msg.Raw)
-	p.notify()
+	p.put(to, message{raw: msg.Raw})
 	return nil, true
 }
 
-func (p *httpPort) notify() {
-	close(p.wake)
-	p.wake = make(chan struct{})
-}
-
-func (p *httpPort) claimStream() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stream || p.closed {
-		return false
+func (p *httpPort) target(msg *wire.Message) *stream {
+	if msg.Method == methodProgress {
+		token, _ := wire.Member(msg.Params, "progressToken")
+		for _, s := range p.streams[1:] {
+			if s.token == "" || s.ended || s.token != wire.IDKey(token) {
+				continue
+			}
+			if s.by == nil && !s.named {
+				return nil // nobody can ask for it
+			}
+			return s
+		}
+		return nil
 	}
-	p.stream = true
-	return true
-}
-
-func (p *httpPort) releaseStream() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stream = false
-}
-
-// next takes the first message of the backlog, or the channel that tells of another.
-func (p *httpPort) next() (raw []byte, wake <-chan struct{}, open bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.backlog) > 0 {
-		raw = p.backlog[0]
-		p.backlog = p.backlog[1:]
+	if p.streams[0].by == nil {
+		for i := len(p.streams) - 1; i > 0; i-- {
+			if s := p.streams[i]; s.by != nil && !s.ended {
+				return s
+			}
+		}
 	}
-	return raw, p.wake, !p.closed
+	return p.streams[0]
 }
 
-func (p *httpPort) putBack(raw []byte) {
+// final ends the stream of a POST with its answer; nil when none will come.
+func (p *httpPort) final(s *stream, raw []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.backlog = append([][]byte{raw}, p.backlog...)
+	if s.ended {
+		return
+	}
+	s.ended = true
+	if s.by == nil && !s.named {
+		p.remove(s) // nobody can ask for it
+		return
+	}
+	p.put(s, message{raw: raw, final: true})
 }
 
-// shut ends the GET stream and refuses further messages. Open POSTs end with their answers.
+// put appends a message; the caller holds p.mu.
+func (p *httpPort) put(s *stream, m message) {
+	m.seq = s.next
+	s.next++
+	s.log = append(s.log, m)
+	p.kept = append(p.kept, s)
+	p.bytes += len(m.raw)
+	p.makeRoom()
+	s.changed()
+}
+
+// makeRoom drops the oldest messages that nobody is about to be sent; the caller holds p.mu.
+func (p *httpPort) makeRoom() {
+	limit, bytes := maxKept, maxKeptBytes
+	if !p.keep {
+		limit, bytes = 0, 0
+	}
+	for i := 0; i < len(p.kept) && (len(p.kept) > limit || p.bytes > bytes); {
+		s := p.kept[i]
+		if s.waits() {
+			i++
+			continue
+		}
+		p.kept = append(p.kept[:i], p.kept[i+1:]...)
+		p.bytes -= len(s.log[0].raw)
+		s.log[0] = message{}
+		s.log = s.log[1:]
+		if s.ended && len(s.log) == 0 && s.by == nil {
+			p.remove(s)
+		}
+	}
+}
+
+// remove forgets the stream of a POST; the caller holds p.mu.
+func (p *httpPort) remove(s *stream) {
+	for i, other := range p.streams {
+		if other == s && i > 0 {
+			p.streams = append(p.streams[:i], p.streams[i+1:]...)
+			break
+		}
+	}
+	left := p.kept[:0]
+	for _, other := range p.kept {
+		if other != s {
+			left = append(left, other)
+		}
+	}
+	p.kept = left
+	for _, m := range s.log {
+		p.bytes -= len(m.raw)
+	}
+	s.log = nil
+}
+
+// shut refuses further messages of the server, and lets the GET stream end. POSTs end with their
+// answers.
 func (p *httpPort) shut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.closed {
-		p.closed = true
-		p.notify()
+	p.closed = true
+	for _, s := range p.streams {
+		s.changed()
 	}
 }
 
-// final takes the answer of the POST; nil when none will come.
-func (s *postStream) final(raw []byte) {
-	select {
-	case s.queue <- postMessage{raw: raw, final: true}:
-	case <-s.gone:
+// end ends every stream: no answer will come any more.
+func (p *httpPort) end() {
+	p.shut()
+	p.mu.Lock()
+	rest := append([]*stream(nil), p.streams[1:]...)
+	p.mu.Unlock()
+	for _, s := range rest {
+		p.final(s, nil)
 	}
-}
-
-// serve writes what comes until the answer; false means that the client left before.
-func (s *postStream) serve(v *visit, ended <-chan struct{}) bool {
-	var out *wire.SSEWriter
-	for {
-		var m postMessage
-		select {
-		case m = <-s.queue:
-		case <-v.r.Context().Done():
-			return false
-		case <-ended: // the session ended; its answer is in the queue, or there is none
-			select {
-			case m = <-s.queue:
-			default:
-				m.final = true
-			}
-		}
-		if out == nil {
-			if m.final {
-				v.write(answerOf(m.raw))
-				return true
-			}
-			startStream(v.w)
-			out = wire.NewSSEWriter(v.w)
-		}
-		if m.raw != nil {
-			if err := out.Write(wire.Event{Data: m.raw}); err != nil {
-				return false
-			}
-		}
-		if m.final {
-			return true
-		}
-	}
-}
-
-// answerOf finds the error code that decides the HTTP status.
-func answerOf(raw []byte) answer {
-	a := answer{raw: raw}
-	if raw == nil {
-		return a
-	}
-	if msg, err := wire.Parse(raw, wire.Limits{Lenient: true}); err == nil {
-		if rpc := msg.RPCError(); rpc != nil {
-			a.code = rpc.Code
-			if cause, ok := wire.MemberString(rpc.Data, "cause"); ok && (cause == causeAuditFull || cause == causeAuditFailed) {
-				a.status, a.retry = 503, true
-			}
-		}
-	}
-	return a
 }

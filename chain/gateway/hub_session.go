@@ -49,6 +49,7 @@ func (s *hubSession) run(ctx context.Context, end func(), stop func(context.Cont
 	stop(work)
 	receiving.Wait()
 	k.end(work, lost, errSessionEnded)
+	s.port.end()
 }
 
 var errServerEnded = errors.New("the server ended")
@@ -99,61 +100,43 @@ func (s *hubSession) post(ctx context.Context, v *visit, raw []byte) {
 		v.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	p := s.port.open(&msg)
-	defer s.port.leave(p)
+	of, by := s.port.open(&msg)
+	answer := func(raw []byte) { s.port.final(of, raw) }
 	if err != nil {
-		s.link.fromClient(ctx, raw, p.final)
+		s.link.fromClient(ctx, raw, answer)
 	} else {
-		s.link.take(ctx, msg, p.final)
+		s.link.take(ctx, msg, answer)
 	}
-	if !p.serve(v, s.done) && s.id == "" {
+	if !s.carrier(v, of, by).carry(v.r.Context()) && s.id == "" { //nolint:contextcheck // the one ends with the client, the other must not
 		// From 2026-07-28 on a client that closes the response stream cancels its request.
 		s.link.abandon(ctx)
 	}
 }
 
-// serveStream serves the GET stream: what the server sends unasked.
+// serveStream serves a GET: what the server says unasked, or the rest of a stream that broke.
 func (s *hubSession) serveStream(ctx context.Context, v *visit) {
 	s.touch()
-	if !s.port.claimStream() {
-		http.Error(v.w, "a stream of this session is open", http.StatusConflict)
-		return
-	}
-	defer s.port.releaseStream()
 	ctx, end := s.hub.life.begin(ctx, false)
 	if end == nil {
 		http.Error(v.w, "gateway is stopping", http.StatusServiceUnavailable)
 		return
 	}
 	defer end()
-	startStream(v.w)
-	out := wire.NewSSEWriter(v.w)
-	for {
-		raw, wake, open := s.port.next()
-		switch {
-		case raw != nil:
-			if err := out.Write(wire.Event{Data: raw}); err != nil {
-				s.port.putBack(raw)
-				return
-			}
-			continue
-		case !open:
-			return
-		}
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return
-		}
+	of, by, status, text := s.port.attach(v.r.Header.Get(wire.HeaderLastEventID))
+	if of == nil {
+		http.Error(v.w, text, status)
+		return
 	}
+	c := s.carrier(v, of, by)
+	if err := c.start(); err != nil {
+		s.port.detach(of, by)
+		return
+	}
+	c.carry(ctx)
 }
 
-func startStream(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Type", wire.ContentSSE)
-	h.Set("Cache-Control", "no-cache, no-transform")
-	w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w).Flush() // the first write tells whether the client is there
+func (s *hubSession) carrier(v *visit, of *stream, by *reader) *carrier {
+	return &carrier{visit: v, port: s.port, of: of, by: by, prime: s.id != "" && v.version >= wire.Version20251125 && accepts(v.r, wire.ContentSSE)}
 }
 
 // abandon cancels every open request of the client and tells the server.

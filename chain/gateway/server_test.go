@@ -52,6 +52,20 @@ func sdkServer(stop <-chan struct{}) *mcp.Server {
 		}
 		return nil, nil, context.Canceled
 	})
+	gate := make(chan struct{})
+	mcp.AddTool(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ args) (*mcp.CallToolResult, any, error) {
+		select {
+		case <-gate:
+			return text("opened"), nil, nil
+		case <-ctx.Done():
+		case <-stop:
+		}
+		return nil, nil, context.Canceled
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "open"}, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
+		close(gate)
+		return text("ok"), nil, nil
+	})
 	mcp.AddTool(s, &mcp.Tool{Name: "update"}, func(ctx context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
 		return text("ok"), nil, s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: "test://" + a.Text})
 	})
