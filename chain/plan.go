@@ -118,6 +118,17 @@ func (p *Plan) Digest() seal.Hash { return p.record.Digest }
 // Interceptors lists what is in force, by name.
 func (p *Plan) Interceptors() []*Interceptor { return slices.Clone(p.members) }
 
+// find returns the interceptor of a server; nil if it is not in the plan.
+func (p *Plan) find(host, name string) *Interceptor {
+	i, _ := slices.BinarySearchFunc(p.members, name, func(m *Interceptor, name string) int { return cmp.Compare(m.entry.Name, name) })
+	for ; i < len(p.members) && p.members[i].entry.Name == name; i++ {
+		if p.members[i].entry.Host == host {
+			return p.members[i]
+		}
+	}
+	return nil
+}
+
 // Matches reports whether any interceptor, deferred ones included, has a hook for the event in the phase.
 func (p *Plan) Matches(event string, phase schemas.Phase) bool {
 	return len(p.sequence(event, phase, schemas.Sending).items) > 0

@@ -41,10 +41,15 @@ type run struct {
 func (p *Plan) Run(ctx context.Context, in Input) Result {
 	seq := p.sequence(in.Event, in.Phase, in.Direction)
 	if len(seq.items) == 0 {
-		return Result{Status: schemas.StatusNotRun, Payload: in.Payload, PlanDigest: p.record.Digest}
+		res := notRun(&in)
+		res.PlanDigest = p.record.Digest
+		return res
 	}
 	return p.runSequence(ctx, seq, in)
 }
+
+// notRun is the result when no interceptor is due.
+func notRun(in *Input) Result { return Result{Status: schemas.StatusNotRun, Payload: in.Payload} }
 
 func (p *Plan) runSequence(ctx context.Context, seq *sequence, in Input) Result {
 	r := run{

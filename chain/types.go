@@ -51,6 +51,26 @@ type Result struct {
 	Duration    time.Duration
 }
 
+// PayloadOf returns the payload that an invocation's Input or Output names; nil if the result does not hold it.
+func (r *Result) PayloadOf(in *Input, name string) jsonx.Value {
+	switch role, index := schemas.ParseItemName(name); role {
+	case schemas.RoleBefore:
+		return in.Payload
+	case schemas.RoleAfter:
+		if r.Modified {
+			return r.Payload
+		}
+	case schemas.RoleStep:
+		for _, step := range r.Steps {
+			if step.Index == index {
+				return step.Payload
+			}
+		}
+	default:
+	}
+	return nil
+}
+
 // Step is the payload after the mutator with order Index; it becomes the open item payload.step.Index. On a denied
 // run the last payload that a stage had is a step too, because nothing went on as payload.after.
 type Step struct {

@@ -155,8 +155,9 @@ type PlanEntry struct {
 	PriorityRq int32           `json:"priority_request,omitzero"`
 	PriorityRs int32           `json:"priority_response,omitzero"`
 	TimeoutMS  int64           `json:"timeout_ms,omitzero"`
-	Retries    int             `json:"retries,omitzero"`  // deferred work only
-	Envelope   bool            `json:"envelope,omitzero"` // request payloads go out as {method, params}
+	Retries    int             `json:"retries,omitzero"`   // deferred work only
+	BudgetMS   int64           `json:"budget_ms,omitzero"` // deferred work only: invocation time per minute; 0: no bound
+	Envelope   bool            `json:"envelope,omitzero"`  // request payloads go out as {method, params}
 	Config     seal.Hash       `json:"config_digest,omitzero"`
 	Origin     []string        `json:"origin"` // where it comes from: "descriptor" and the overrides in force
 }

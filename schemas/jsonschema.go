@@ -62,7 +62,7 @@ func typeSchemas() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[Mode]():            enum(ModeActive, ModeAudit),
 		reflect.TypeFor[Severity]():        enum(SeverityInfo, SeverityWarn, SeverityError),
 		reflect.TypeFor[InvocationState](): enum(StateFinished, StateFailed, StateTimeout, StateMalformed, StateSkipped, StateDeferred),
-		reflect.TypeFor[SkipReason]():      enum(SkipAborted, SkipChainExpiry, SkipCancelled, SkipPolicy, SkipErased),
+		reflect.TypeFor[SkipReason]():      enum(SkipAborted, SkipChainExpiry, SkipCancelled, SkipPolicy, SkipErased, SkipBudget, SkipSampling),
 		reflect.TypeFor[Keep]():            enum(KeepNone, KeepDigest, KeepRedacted, KeepFull),
 	}
 }

@@ -120,6 +120,8 @@ const (
 	SkipCancelled   SkipReason = "cancelled"   // the caller gave up
 	SkipPolicy      SkipReason = "policy"      // the payload may not be handed to deferred work
 	SkipErased      SkipReason = "erased"      // the payload is gone
+	SkipBudget      SkipReason = "budget"      // deferred work: the interceptor's time budget was used up
+	SkipSampling    SkipReason = "sampling"    // deferred work: the message is not in the interceptor's sample
 )
 
 // Role names what an open item holds.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"uuid"
 
 	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/chain/wire"
@@ -12,19 +12,11 @@ import (
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
-// Members of _meta that deferred work hands over.
-const (
-	metaInvocation = "io.chaintrail/invocationId" // the same on every try: an idempotency key
-	metaExchange   = "io.chaintrail/exchange"
-	metaPhase      = "io.chaintrail/phase"
-	metaStage      = "io.chaintrail/stage" // name of the item that is the payload: before, after or a step
-	metaAttempt    = "io.chaintrail/attempt"
-)
-
 // call is one invocation, rebuilt as the interceptor would have got it in the path.
 type call struct {
-	input chain.Input
-	meta  []byte // _meta up to the attempt
+	input    chain.Input
+	inv      *schemas.Invocation
+	exchange uuid.UUID // zero: not known
 }
 
 // newCall rebuilds a call. about is the JSON of a [schemas.Context], nil where that is gone.
@@ -35,7 +27,7 @@ func newCall(e *schemas.Event, inv *schemas.Invocation, payload, about []byte) (
 	if _, err := jsonx.Verify(payload, 0); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPayload, err)
 	}
-	c := &call{input: chain.Input{
+	c := &call{inv: inv, input: chain.Input{
 		Interception: e.ID, Event: e.Operation.Event, Phase: e.Operation.Phase, Direction: e.Operation.Direction, Payload: payload,
 	}}
 	var open schemas.Context
@@ -49,14 +41,9 @@ func newCall(e *schemas.Event, inv *schemas.Invocation, payload, about []byte) (
 	}
 	c.input.Context = contextOf(e, &open)
 
-	meta := members{b: append(make([]byte, 0, 256), '{')}
-	meta.add(metaInvocation, inv.ID)
 	if e.Correlation != nil {
-		meta.add(metaExchange, e.Correlation.Exchange.String())
+		c.exchange = e.Correlation.Exchange
 	}
-	meta.add(metaPhase, string(c.input.Phase))
-	meta.add(metaStage, inv.Input)
-	c.meta = meta.b
 	return c, nil
 }
 
@@ -80,23 +67,7 @@ func contextOf(e *schemas.Event, open *schemas.Context) chain.Context {
 
 // metaFor returns _meta for one try.
 func (c *call) metaFor(attempt int) jsonx.Value {
-	b := append(make([]byte, 0, len(c.meta)+40), c.meta...)
-	b = append(b, `,"`+metaAttempt+`":`...)
-	b = strconv.AppendInt(b, int64(attempt), 10)
-	return append(b, '}')
-}
-
-// members builds an object of texts.
-type members struct{ b []byte }
-
-func (m *members) add(name, value string) {
-	if len(m.b) > 1 {
-		m.b = append(m.b, ',')
-	}
-	// AppendQuote writes U+FFFD for what is no UTF-8 and goes on; its error says no more than that.
-	m.b, _ = jsonx.AppendQuote(m.b, name)
-	m.b = append(m.b, ':')
-	m.b, _ = jsonx.AppendQuote(m.b, value)
+	return chain.AppendMeta(make([]byte, 0, 256), c.inv, c.exchange, c.input.Phase, attempt)
 }
 
 // guard stands before an interceptor server for one try. It keeps an answer that is too large from
