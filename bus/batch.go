@@ -166,32 +166,9 @@ func (l *lane) last(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
 	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Subject string `json:"subject"`
-			Seq     uint64 `json:"seq"`
-			Header  []byte `json:"hdrs"`
-			Data    []byte `json:"data"`
-		} `json:"message"`
-	}
-	if err := jsonx.Unmarshal(reply.Data, &answer); err != nil {
-		return nil, fmt.Errorf("last message in %s: answer: %w", l.stream, err)
-	}
-	if answer.Error != nil {
-		if answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("last message in %s: %w", l.stream, answer.Error)
-	}
-	if answer.Message == nil || answer.Message.Seq == 0 {
-		return nil, fmt.Errorf("last message in %s: %w", l.stream, errors.ErrUnsupported)
-	}
-	m := &jetstream.RawStreamMsg{Subject: answer.Message.Subject, Sequence: answer.Message.Seq, Data: answer.Message.Data}
-	if len(answer.Message.Header) > 0 {
-		if m.Header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
-			return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
-		}
+	m, err := storedMessage(reply.Data)
+	if err != nil {
+		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
 	}
 	return m, nil
 }

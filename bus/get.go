@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -18,7 +19,7 @@ type getQuery struct {
 	Seq       uint64     `json:"seq,omitzero"`          // from this position on
 	StartTime *time.Time `json:"start_time,omitzero"`   // or from this time on
 	Filter    string     `json:"next_by_subj,omitzero"` // only these subjects
-	Batch     int        `json:"batch"`                 // at most so many, 1 to 1000
+	Batch     int        `json:"batch,omitzero"`        // at most so many, 1 to 1000
 	MaxBytes  int        `json:"max_bytes,omitzero"`
 }
 
@@ -110,4 +111,65 @@ func directMessage(m *nats.Msg) (schemas.Message, error) {
 	return schemas.Message{
 		Position: position, Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Data: m.Data, Published: published.UTC(),
 	}, nil
+}
+
+// getFromLeader is get by way of the stream's leader, one message after the other. A direct get may be answered by a
+// replica that lags; what it does not have need not be missing.
+func getFromLeader(ctx context.Context, js jetstream.JetStream, stream, filter string, in span, take func(schemas.Message) (more bool)) error {
+	for at := in.first; at <= in.last; {
+		query, err := jsonx.Marshal(&getQuery{Seq: at, Filter: filter})
+		if err != nil {
+			return fmt.Errorf("get from %s: %w", stream, err)
+		}
+		reply, err := call(ctx, js.Conn(), &nats.Msg{Subject: apiSubject(js, "STREAM.MSG.GET."+stream), Data: query}, getTimeout)
+		if err != nil {
+			return fmt.Errorf("get from %s: %w", stream, err)
+		}
+		m, err := storedMessage(reply.Data)
+		if err != nil {
+			return fmt.Errorf("get from %s: %w", stream, err)
+		}
+		if m == nil || m.Sequence > in.last {
+			return nil
+		}
+		if !take(schemas.Message{Position: m.Sequence, Subject: m.Subject, Header: m.Header, Data: m.Data, Published: m.Time.UTC()}) {
+			return nil
+		}
+		at = m.Sequence + 1
+	}
+	return nil
+}
+
+// storedMessage reads the answer of a stream's leader; nil when there is no such message.
+func storedMessage(reply []byte) (*jetstream.RawStreamMsg, error) {
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Time    time.Time `json:"time"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+		} `json:"message"`
+	}
+	if err := jsonx.Unmarshal(reply, &answer); err != nil {
+		return nil, fmt.Errorf("answer: %w", err)
+	}
+	if answer.Error != nil {
+		if answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
+			return nil, nil
+		}
+		return nil, answer.Error
+	}
+	if answer.Message == nil || answer.Message.Seq == 0 {
+		return nil, errors.ErrUnsupported
+	}
+	m := &jetstream.RawStreamMsg{Subject: answer.Message.Subject, Sequence: answer.Message.Seq, Time: answer.Message.Time, Data: answer.Message.Data}
+	if len(answer.Message.Header) > 0 {
+		var err error
+		if m.Header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
+			return nil, fmt.Errorf("headers: %w", err)
+		}
+	}
+	return m, nil
 }

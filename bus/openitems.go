@@ -64,10 +64,19 @@ func OpenItems(ctx context.Context, js jetstream.JetStream, m schemas.Message) (
 	ctx, cancel := context.WithTimeout(ctx, itemsTimeout)
 	defer cancel()
 	filter := writerSubject(openPrefix, subject.Shard, subject.Tenant, subject.Writer) + ">"
-	if err := a.fetch(ctx, js, OpenStream(subject.Shard), filter, where); err != nil {
+	stream := OpenStream(subject.Shard)
+	if err := a.fetch(ctx, js, stream, filter, where); err != nil {
 		return nil, err
 	}
-	return a.result()
+	if items, err := a.result(); where.last == math.MaxUint64 || (err == nil && len(items) == len(event.Open)) {
+		return items, err
+	}
+	fromLeader := assembly{writer: a.writer, seq: a.seq, event: a.event}
+	err = getFromLeader(ctx, js, stream, filter, where, func(m schemas.Message) bool { return !fromLeader.take(m) })
+	if err != nil {
+		return nil, fmt.Errorf("open items at %v: %w", where, err)
+	}
+	return fromLeader.result()
 }
 
 // assembly puts the parts of one event's items together.
