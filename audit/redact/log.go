@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+
+	"github.com/chaintrail/chaintrail/internal/detect"
 )
 
 // LogHandler takes secrets out of log records before they reach next: out of messages, and out of
@@ -11,11 +13,11 @@ import (
 // are logged as the text that fmt makes of them.
 type LogHandler struct {
 	next   slog.Handler
-	redact *Redactor
+	redact *detect.Detector
 }
 
 // NewLogHandler returns a handler before next.
-func NewLogHandler(next slog.Handler, redact *Redactor) *LogHandler {
+func NewLogHandler(next slog.Handler, redact *detect.Detector) *LogHandler {
 	return &LogHandler{next: next, redact: redact}
 }
 
@@ -61,8 +63,8 @@ func (h *LogHandler) attr(a slog.Attr) slog.Attr {
 	if kind == slog.KindGroup {
 		return slog.Attr{Key: a.Key, Value: slog.GroupValue(h.attrs(v.Group())...)}
 	}
-	if h.redact.names.secret([]byte(a.Key)) && !h.redact.off[KindByName] {
-		return slog.String(a.Key, markerPrefix+string(KindByName)+"]")
+	if h.redact.SecretName(a.Key) {
+		return slog.String(a.Key, detect.Marker(detect.KindByName))
 	}
 	if kind == slog.KindString {
 		return slog.String(a.Key, h.redact.RedactString(v.String()))

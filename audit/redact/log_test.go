@@ -6,12 +6,18 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/chaintrail/chaintrail/internal/detect"
 )
 
 func TestLogHandler(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := slog.New(NewLogHandler(slog.NewTextHandler(&out, nil), newTest(t, RedactorConfig{})))
+	detector, err := detect.New(detect.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(NewLogHandler(slog.NewTextHandler(&out, nil), detector))
 	log = log.With(slog.String("url", "nats://u:hunter2@host")).WithGroup("g").With(slog.String("api_key", "hunter2"))
 	log.Info("password=hunter2", slog.Any("err", errors.New("bearer hunter2hunter2")), slog.Int("n", 3),
 		slog.Group("in", slog.Int("secret", 17), slog.Any("raw", []byte("token=hunter2"))), slog.Bool("ok", true))

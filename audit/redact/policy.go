@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/chaintrail/chaintrail/internal/detect"
 	"github.com/chaintrail/chaintrail/schemas"
 )
 
@@ -24,7 +25,7 @@ type Policy struct {
 	// denied is not invoked, and recorded as skipped by policy.
 	Snapshots string `yaml:"snapshots"`
 	// Redactor adapts the detectors.
-	Redactor RedactorConfig `yaml:"detectors"`
+	Redactor detect.Config `yaml:"detectors"`
 }
 
 // Rule is one line of a policy. A criterion that is left out matches everything; several patterns of

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/chaintrail/chaintrail/internal/detect"
 	"github.com/chaintrail/chaintrail/schemas"
 )
 
@@ -33,7 +34,7 @@ detectors: {names: [pin]}
 			{Tool: Patterns{"pay_*", "refund"}, Keep: schemas.KeepNone},
 			{Event: Patterns{"tools/call"}, Role: Patterns{"payload.*"}, Keep: schemas.KeepFull, Cap: 1024, Snapshots: "allow"},
 		},
-		Redactor: RedactorConfig{Names: []string{"pin"}},
+		Redactor: detect.Config{Names: []string{"pin"}},
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("the policy was read otherwise (-got +want):\n%s", diff)
@@ -60,7 +61,7 @@ func TestPolicyValidate(t *testing.T) {
 		{"outcome", Policy{Rules: []Rule{{Keep: "full", Outcome: Patterns{"ok"}}}}, `rules[0].outcome: "ok"`},
 		{"role", Policy{Rules: []Rule{{Keep: "full", Role: Patterns{"body"}}}}, `rules[0].role: "body"`},
 		{"snapshots", Policy{Rules: []Rule{{Keep: "full", Snapshots: "no"}}}, `rules[0].snapshots is "no"`},
-		{"detectors", Policy{Redactor: RedactorConfig{Off: []Kind{"x"}}}, `unknown kind "x"`},
+		{"detectors", Policy{Redactor: detect.Config{Off: []detect.Kind{"x"}}}, `unknown kind "x"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

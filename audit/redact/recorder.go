@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 	"uuid"
 
+	"github.com/chaintrail/chaintrail/internal/detect"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 	"github.com/chaintrail/chaintrail/schemas/seal"
@@ -36,8 +37,8 @@ type RecorderOptions struct {
 type Recorder struct {
 	next    Journal
 	policy  Policy
-	body    *Redactor
-	context *Redactor // does not look for e-mail addresses: a principal may be one, and is to be found
+	body    *detect.Detector
+	context *detect.Detector // does not look for e-mail addresses: a principal may be one, and is to be found
 	key     seal.Key
 	tenant  string
 	asked   bool // some rule looks at the tool
@@ -54,12 +55,12 @@ func NewRecorder(next Journal, policy Policy, opts *RecorderOptions) (*Recorder,
 	if opts.SnapshotKey == (seal.Key{}) && !policy.deniesSnapshots() {
 		return nil, fmt.Errorf("%w: give one, or set snapshots: deny", ErrSnapshotKey)
 	}
-	body, err := NewRedactor(policy.Redactor)
+	body, err := detect.New(policy.Redactor)
 	if err != nil {
 		return nil, err
 	}
 	return &Recorder{
-		next: next, policy: policy, body: body, context: body.without(KindEmail),
+		next: next, policy: policy, body: body, context: body.Without(detect.KindEmail, detect.KindPhone),
 		key: opts.SnapshotKey, tenant: opts.Tenant, asked: policy.asksForTool(),
 	}, nil
 }
@@ -71,7 +72,7 @@ func (p *Policy) deniesSnapshots() bool {
 
 // Redactor returns the detectors of the policy, for what does not travel as a record: logs, dead
 // letters.
-func (r *Recorder) Redactor() *Redactor { return r.body }
+func (r *Recorder) Redactor() *detect.Detector { return r.body }
 
 // withheld is a value that is not kept as it was.
 type withheld struct {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/chaintrail/chaintrail/audit/redact"
+	"github.com/chaintrail/chaintrail/internal/detect"
 	"github.com/chaintrail/chaintrail/sinks"
 )
 
@@ -12,7 +12,7 @@ import (
 // read was not redacted by whoever wrote it, as far as anyone can tell.
 type redactedLetters struct {
 	next     sinks.DeadLetters
-	redactor *redact.Redactor
+	redactor *detect.Detector
 }
 
 // Put implements sinks.DeadLetters.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chaintrail/chaintrail/audit/redact"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
+	"github.com/chaintrail/chaintrail/internal/detect"
 )
 
 // streams are where a command reads and writes: data goes to out, talk to err.
@@ -31,11 +32,11 @@ type app struct {
 	logLevel     string
 	output       string
 	interceptors []string         // --interceptor
-	redactor     *redact.Redactor // for logs and dead letters
+	redactor     *detect.Detector // for logs and dead letters
 }
 
 func newRootCmd(s streams) *cobra.Command {
-	redactor, err := redact.NewRedactor(redact.RedactorConfig{})
+	redactor, err := detect.New(detect.Config{})
 	if err != nil {
 		panic("the default detectors are broken: " + err.Error())
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/chaintrail/chaintrail/audit/redact"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/demo"
+	"github.com/chaintrail/chaintrail/internal/detect"
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 )
 
@@ -80,7 +80,7 @@ func (n *node) up(ctx context.Context, demoMode bool) error {
 
 // startDemo serves the shop on loopback and its interceptors in this process.
 func (n *node) startDemo(ctx context.Context) error {
-	redactor, err := redact.NewRedactor(redact.RedactorConfig{})
+	redactor, err := detect.New(detect.Config{})
 	if err != nil {
 		return err
 	}

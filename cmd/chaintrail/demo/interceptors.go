@@ -4,15 +4,15 @@ import (
 	"context"
 	"regexp"
 
-	"github.com/chaintrail/chaintrail/audit/redact"
 	"github.com/chaintrail/chaintrail/chain/interceptor"
+	"github.com/chaintrail/chaintrail/internal/detect"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
 // Interceptors returns the demo's four: a mutator and a validator in the path, a validator in audit
 // mode and a sink out of it.
-func Interceptors(version string, redactor *redact.Redactor) (*interceptor.Server, error) {
+func Interceptors(version string, redactor *detect.Detector) (*interceptor.Server, error) {
 	return interceptor.New(
 		&interceptor.Options{Name: "chaintrail-demo", Version: version},
 		customerRedactor(version),
@@ -36,7 +36,7 @@ func customerRedactor(version string) interceptor.Interceptor {
 }
 
 // secretDetector blocks requests that carry a key or token.
-func secretDetector(version string, redactor *redact.Redactor) interceptor.Interceptor {
+func secretDetector(version string, redactor *detect.Detector) interceptor.Interceptor {
 	return interceptor.Validator(interceptor.Descriptor{
 		Name: "demo/secret-detector", Version: version, Description: "Blocks requests that carry a secret",
 		Hooks: interceptor.OnRequest("tools/call"),

@@ -1,4 +1,4 @@
-package redact
+package detect
 
 import "bytes"
 
@@ -50,6 +50,8 @@ func (s *textScan) dash(i int) int {
 		return s.token(i-5, i+1, 16, KindGitLab)
 	case has(t, i-2, "sk"):
 		return s.token(i-2, i+1, 20, KindModel)
+	case i >= 3 && isDigit(t[i-1]):
+		return s.phoneEnd(i)
 	}
 	return 0
 }

@@ -1,4 +1,4 @@
-package redact
+package detect
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 func isLower(c byte) bool { return c-'a' <= 'z'-'a' }

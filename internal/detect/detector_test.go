@@ -1,4 +1,4 @@
-package redact
+package detect
 
 import (
 	"encoding/json/jsontext"
@@ -25,9 +25,9 @@ var (
 	pem    = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA " + "PRIVATE KEY-----"
 )
 
-func newTest(tb testing.TB, cfg RedactorConfig) *Redactor {
+func newTest(tb testing.TB, cfg Config) *Detector {
 	tb.Helper()
-	r, err := NewRedactor(cfg)
+	r, err := New(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestRedact(t *testing.T) {
 		{"false marker", `{"password":"[redacted:hunter2]"}`, `{"password":"[redacted:secret]"}`},
 		{"marker and more", `password=[redacted:email]hunter2`, `password=[redacted:secret]`},
 	}
-	r := newTest(t, RedactorConfig{})
+	r := newTest(t, Config{})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -123,16 +123,16 @@ func TestRedact(t *testing.T) {
 
 func TestRedactorConfig(t *testing.T) {
 	t.Parallel()
-	r := newTest(t, RedactorConfig{Names: []string{"Employee-No"}, SafeNames: []string{"secret_sauce"}, Off: []Kind{KindEmail}})
+	r := newTest(t, Config{Names: []string{"Employee-No"}, SafeNames: []string{"secret_sauce"}, Off: []Kind{KindEmail}})
 	in := `{"employee_no":17,"secretSauce":"ketchup","mail":"a@b.co"}`
 	want := `{"employee_no":"[redacted:secret]","secretSauce":"ketchup","mail":"a@b.co"}`
 	if got := r.RedactString(in); got != want {
 		t.Errorf("Redact with own names = %s, want %s", got, want)
 	}
-	if _, err := NewRedactor(RedactorConfig{Off: []Kind{"mail"}}); err == nil || !strings.Contains(err.Error(), `"mail"`) {
+	if _, err := New(Config{Off: []Kind{"mail"}}); err == nil || !strings.Contains(err.Error(), `"mail"`) {
 		t.Errorf("an unknown kind gave %v, want an error that names it", err)
 	}
-	if _, err := NewRedactor(RedactorConfig{Names: []string{"--"}}); err == nil {
+	if _, err := New(Config{Names: []string{"--"}}); err == nil {
 		t.Error("a name without letters was accepted")
 	}
 }
@@ -149,7 +149,7 @@ func FuzzRedact(f *testing.F) {
 	}
 	f.Add([]byte(`{"a@b.co":{"password":["`), []byte(pem), []byte(`"]},"c@d.co":1}`))
 	f.Add([]byte(`a://b:`), []byte("c@d.co"), []byte(`@e\u0067:{"x`))
-	r := newTest(f, RedactorConfig{})
+	r := newTest(f, Config{})
 	f.Fuzz(func(t *testing.T, before, secret, after []byte) {
 		in := append(append(append([]byte{}, before...), secret...), after...)
 		got := r.Redact(in)
@@ -169,7 +169,7 @@ func FuzzSecretInText(f *testing.F) {
 	for i := range secretsOf() {
 		f.Add("before", uint8(i), "after \" \\u0000 {}")
 	}
-	r := newTest(f, RedactorConfig{})
+	r := newTest(f, Config{})
 	f.Fuzz(func(t *testing.T, before string, which uint8, after string) {
 		secrets := secretsOf()
 		secret := secrets[int(which)%len(secrets)]
@@ -195,7 +195,7 @@ func FuzzSecretInText(f *testing.F) {
 
 func TestRedactIsLinear(t *testing.T) {
 	t.Parallel()
-	r := newTest(t, RedactorConfig{})
+	r := newTest(t, Config{})
 	for _, unit := range []string{
 		"eyJ-", "ghp_", "://", "a://b:", "a@", "a@b.", "@", "password=", "token: ", `"token":{`, `{"token":`, `{"properties":{"password":{"type":1,`,
 		"-----BEGIN PRIVATE KEY", "-----BEGIN ", "bearer ", "4111 ", "41", `\`, `\"`, `\u0067`, `"`, `{"`, `{"a":"`, "[redacted:", "[redacted:email]",
@@ -226,7 +226,7 @@ func cleanPayload() []byte {
 }
 
 func BenchmarkRedact(b *testing.B) {
-	r := newTest(b, RedactorConfig{})
+	r := newTest(b, Config{})
 	clean := cleanPayload()
 	inString, _ := jsontext.AppendQuote(nil, clean)
 	for _, bench := range []struct {

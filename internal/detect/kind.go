@@ -1,6 +1,9 @@
-package redact
+package detect
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Kind names what was found; it is part of the text that takes the value's place.
 type Kind string
@@ -21,6 +24,8 @@ const (
 	KindURL      Kind = "url_password" // the password of scheme://user:password@host
 	KindEmail    Kind = "email"
 	KindCard     Kind = "card_number" // with a known prefix and a right Luhn digit
+	KindIBAN     Kind = "iban"        // of a country that has them, with right check digits (ISO 13616)
+	KindPhone    Kind = "phone"       // international with +, or North American with dashes
 	KindByName   Kind = "secret"      // stands under a name like password or api_key
 	markerPrefix      = "[redacted:"
 )
@@ -29,14 +34,25 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		KindGitHub, KindAWS, KindStripe, KindSlack, KindGoogle, KindNPM, KindModel, KindGitLab, KindJWT,
-		KindPEM, KindBearer, KindURL, KindEmail, KindCard, KindByName,
+		KindPEM, KindBearer, KindURL, KindEmail, KindCard, KindIBAN, KindPhone, KindByName,
 	}
 }
+
+// PersonalKinds are those of personal data; all others are secrets.
+func PersonalKinds() []Kind { return []Kind{KindEmail, KindCard, KindIBAN, KindPhone} }
+
+// SecretKinds are those of secrets.
+func SecretKinds() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return slices.Contains(PersonalKinds(), k) })
+}
+
+// Marker is the text that takes the place of a finding.
+func Marker(kind Kind) string { return markerPrefix + string(kind) + "]" }
 
 func knownKind(name []byte) bool {
 	switch Kind(name) {
 	case KindGitHub, KindAWS, KindStripe, KindSlack, KindGoogle, KindNPM, KindModel, KindGitLab, KindJWT,
-		KindPEM, KindBearer, KindURL, KindEmail, KindCard, KindByName:
+		KindPEM, KindBearer, KindURL, KindEmail, KindCard, KindIBAN, KindPhone, KindByName:
 		return true
 	}
 	return false

@@ -1,4 +1,4 @@
-package redact
+package detect
 
 // hit is one finding: t[start:end] gives way to a marker.
 type hit struct {
@@ -12,7 +12,7 @@ type hit struct {
 // trigger is the set of bytes at which a look around may find something. They are chosen to be rare
 // in ordinary text; most of a clean text is passed by a table look-up a byte.
 var trigger = func() (set [256]bool) {
-	for _, c := range []byte("_-JIBb@:=[23456") {
+	for _, c := range []byte("_-JIBb@:=[+0123456789") {
 		set[c] = true
 	}
 	return set
@@ -90,8 +90,10 @@ func (s *textScan) advance(i int) {
 				next = i + n
 				s.lo = next
 			}
+		case '+':
+			next = s.phone(i)
 		default:
-			next = s.card(i)
+			next = s.digits(i)
 		}
 		i = max(next, i+1)
 	}
