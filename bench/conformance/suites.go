@@ -21,6 +21,12 @@ func suiteTests() []suiteTest {
 	return []suiteTest{
 		{"./chain", "^TestFixtures", "interceptor fixtures", []string{"in process", "stdio", "http"}},
 		{"./chain/interop", "^TestFixtures", "interceptor fixtures", []string{"gateway, http to http", "gateway, http to stdio"}},
+		{"./chain/interop", "^(TestJavaScript|TestNested|TestOlder)", "foreign peers", []string{
+			"JavaScript server, stdio", "JavaScript server, http",
+			"JavaScript client, lean server, stdio", "JavaScript client, lean server, http",
+			"JavaScript client, go-sdk server, stdio", "JavaScript client, go-sdk server, http",
+			"Go server, nested dialect, stdio", "Go server, nested dialect, http", "older descriptors",
+		}},
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 const (
 	dialEnv    = "CHAINTRAIL_INTEROP_DIAL"    // address of the test, which is the server then
 	fixtureEnv = "CHAINTRAIL_INTEROP_FIXTURE" // id of the fixture whose interceptors it serves
+	sampleEnv  = "CHAINTRAIL_INTEROP_SAMPLE"  // "lean" or "go-sdk": see sampleServer
+	nestedEnv  = "CHAINTRAIL_INTEROP_NESTED"  // see nestedServer
 )
 
 func TestMain(m *testing.M) {
@@ -27,6 +29,10 @@ func TestMain(m *testing.M) {
 		err = dialChild(os.Getenv(dialEnv))
 	case os.Getenv(fixtureEnv) != "":
 		err = fixtureChild(os.Getenv(fixtureEnv))
+	case os.Getenv(sampleEnv) != "":
+		err = sampleChild(os.Getenv(sampleEnv))
+	case os.Getenv(nestedEnv) != "":
+		err = nestedChild()
 	default:
 		goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 		return
