@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/chaintrail/chaintrail/chain"
@@ -75,5 +76,24 @@ func FuzzFacts(f *testing.F) {
 		stateOf(msg.Params)
 		newNameSet().learn(methodToolsList, msg.Params)
 		annotated("Mcp-Param-X", "y", arguments(msg.Params))
+	})
+}
+
+// FuzzPlaces: no path leads to another backend or out of the well-known places; no event id is taken
+// for another.
+func FuzzPlaces(f *testing.F) {
+	f.Add("/.well-known/oauth-protected-resource/b/mcp")
+	f.Add("/b/mcp/.well-known/openid-configuration")
+	f.Add("12_34")
+	f.Fuzz(func(t *testing.T, in string) {
+		if p, ok := placeOf(in, "only"); ok && (strings.ContainsAny(p.name, "/%?#\\") || strings.Contains(p.name, "..") && p.name[0] == '.') {
+			t.Errorf("%q leads to %+v", in, p)
+		}
+		if number, seq, ok := parseEventID(in); ok {
+			s := &stream{number: number}
+			if n, m, ok := parseEventID(s.eventID(seq)); !ok || n != number || m != seq {
+				t.Errorf("%q is read as %d, %d, and that as %d, %d", in, number, seq, n, m)
+			}
+		}
 	})
 }

@@ -70,11 +70,15 @@ func newTransport() *http.Transport {
 	return t
 }
 
-// Handler serves /<backend>/mcp for every backend.
+// Handler serves /<backend>/mcp for every backend, and the authorization metadata of HTTP backends at
+// their well-known places.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ok := backendOf(r.URL.Path)
 		front := g.fronts[name]
+		if strings.Contains(r.URL.Path, wellKnownPrefix) {
+			front, ok = g.wellKnown(r.URL.Path)
+		}
 		if !ok || front == nil {
 			http.Error(w, "no such backend: the path is /<backend>/mcp", http.StatusNotFound)
 			return
@@ -85,6 +89,17 @@ func (g *Gateway) Handler() http.Handler {
 		}
 		front.ServeHTTP(w, r)
 	})
+}
+
+// wellKnown is who serves a well-known document; only a backend over HTTP has any.
+func (g *Gateway) wellKnown(path string) (http.Handler, bool) {
+	only := ""
+	if len(g.opts.Backends) == 1 {
+		only = g.opts.Backends[0].Name
+	}
+	p, ok := placeOf(path, only)
+	r, isRelay := g.fronts[p.backend].(*relay)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.wellKnown(w, req, p) }), ok && isRelay
 }
 
 func backendOf(path string) (string, bool) {

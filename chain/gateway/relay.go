@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
 )
@@ -18,6 +19,8 @@ type relay struct {
 	life   *life
 	url    *url.URL
 	client http.RoundTripper
+
+	metadata atomic.Pointer[url.URL] // where the backend said its authorization metadata is; nil: it did not
 }
 
 func newRelay(l *lane, lf *life) (*relay, error) {
@@ -132,7 +135,10 @@ func (l *lane) endSession(ctx context.Context, id string) {
 
 // send makes the upstream request for a client's, with a body of its own.
 func (r *relay) send(ctx context.Context, from *http.Request, body io.Reader) (*http.Response, error) {
-	u := *r.url
+	return r.sendTo(ctx, from, *r.url, body)
+}
+
+func (r *relay) sendTo(ctx context.Context, from *http.Request, u url.URL, body io.Reader) (*http.Response, error) {
 	if u.RawQuery == "" {
 		u.RawQuery = from.URL.RawQuery
 	}
@@ -156,7 +162,7 @@ func (r *relay) send(ctx context.Context, from *http.Request, body io.Reader) (*
 
 // copyBack hands an upstream answer that carries no message of an exchange to the client as it is.
 func (r *relay) copyBack(v *visit, resp *http.Response) {
-	copyHeaders(v.w.Header(), resp.Header)
+	r.headersBack(v, resp.Header)
 	if resp.ContentLength >= 0 {
 		v.w.Header()["Content-Length"] = resp.Header["Content-Length"]
 	}

@@ -106,9 +106,8 @@ func (p *post) refusedByServer(ctx context.Context, resp *http.Response, body []
 
 // respond writes an upstream answer with another body.
 func (p *post) respond(resp *http.Response, status int, body []byte) {
-	h := p.w.Header()
-	copyHeaders(h, resp.Header)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	p.relay.headersBack(p.visit, resp.Header)
+	p.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	p.w.WriteHeader(status)
 	if len(body) > 0 {
 		p.send(body)

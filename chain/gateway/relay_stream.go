@@ -25,8 +25,7 @@ type slot struct {
 // relayStream carries a stream of events to the client, taking what answers and what asks through
 // the plan. It returns when the stream ended, or the client left and nothing of this POST is open.
 func (p *post) relayStream(ctx context.Context, resp *http.Response) {
-	h := p.w.Header()
-	copyHeaders(h, resp.Header)
+	p.relay.headersBack(p.visit, resp.Header)
 	p.w.WriteHeader(resp.StatusCode)
 	out := &streamWriter{post: p, to: wire.NewSSEWriter(p.w)}
 	_ = http.NewResponseController(p.w).Flush() // the client is to see the headers before the first event
@@ -99,7 +98,7 @@ type streamWriter struct {
 }
 
 func (s *streamWriter) write(ev wire.Event) {
-	if s.gone || (len(ev.Data) == 0 && !ev.HasID && ev.Retry == 0) {
+	if s.gone || (!ev.Comment && len(ev.Data) == 0 && !ev.HasID && ev.Retry == 0) {
 		return
 	}
 	if err := s.to.Write(ev); err != nil {
@@ -126,6 +125,7 @@ func (s *streamReader) resumable() bool {
 
 func (s *streamReader) read(ctx context.Context, body io.Reader) {
 	events := wire.NewSSEReader(body, int(s.lane.opts.MaxMessage))
+	events.Comments = true
 	for {
 		ev, err := events.Next()
 		if errors.Is(err, wire.ErrTooLarge) {
@@ -148,7 +148,7 @@ func (s *streamReader) read(ctx context.Context, body io.Reader) {
 
 // take starts the work on an event.
 func (s *streamReader) take(ctx context.Context, ev wire.Event) *slot {
-	if len(ev.Data) == 0 || (ev.Type != "" && ev.Type != "message") {
+	if len(ev.Data) == 0 || ev.Comment || (ev.Type != "" && ev.Type != "message") {
 		return &slot{ev: ev}
 	}
 	msg, err := wire.Parse(ev.Data, s.lane.limits(true))

@@ -19,11 +19,18 @@ type Event struct {
 	Type  string        // empty means "message"
 	Data  []byte        // lines joined by \n; empty for an event that only carries an id or a retry
 	Retry time.Duration // reconnection time the event carried, 0 when none
+
+	// Comment tells that it is no event but a comment, with its text in Data; see SSEReader.Comments.
+	Comment bool
 }
 
 // SSEReader reads a text/event-stream by the WHATWG rules, save that events which only carry an id
 // or a retry are returned too, so that they can be relayed. One goroutine at a time.
 type SSEReader struct {
+	// Comments has comments between events returned, too: a proxy relays them, because they keep
+	// connections alive. They are dropped otherwise, and inside events.
+	Comments bool
+
 	in     *bufio.Reader
 	max    int
 	began  bool // the place of a byte order mark is passed
@@ -71,6 +78,12 @@ func (s *SSEReader) Next() (Event, error) {
 			continue
 		}
 		if tooLarge {
+			continue
+		}
+		if line[0] == ':' {
+			if s.Comments && size == 0 {
+				return Event{Comment: true, Data: bytes.Clone(bytes.TrimPrefix(line[1:], []byte(" ")))}, nil
+			}
 			continue
 		}
 		size += len(line)
@@ -177,6 +190,9 @@ func NewSSEWriter(w io.Writer) *SSEWriter {
 // Write writes one event and flushes. Line ends inside Data (white space between tokens, for JSON)
 // come out as \n. A line end in ID or Type is an error; an empty Type is left out.
 func (s *SSEWriter) Write(ev Event) error {
+	if ev.Comment {
+		return s.Comment(string(ev.Data))
+	}
 	if strings.ContainsAny(ev.ID, "\r\n\x00") || strings.ContainsAny(ev.Type, "\r\n") {
 		return errors.New("write event: line end in id or type")
 	}
@@ -205,7 +221,7 @@ func (s *SSEWriter) Write(ev Event) error {
 	return s.writeOut(append(b, '\n'))
 }
 
-// Comment writes a comment line, which keeps the connection alive.
+// Comment writes a comment, which keeps the connection alive.
 func (s *SSEWriter) Comment(text string) error {
 	text = strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
 	return s.writeOut(append(append(append(s.buf[:0], ": "...), text...), "\n\n"...))

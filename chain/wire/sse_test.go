@@ -10,9 +10,40 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
 )
+
+// TestSSEComments: comments come out in their place, if they are wanted, but not inside events.
+func TestSSEComments(t *testing.T) {
+	t.Parallel()
+	s := wire.NewSSEReader(strings.NewReader(": ok\n\n:\n:x\ndata: a\n: inside\n\n: end\n"), 0)
+	s.Comments = true
+	var got []wire.Event
+	for {
+		ev, err := s.Next()
+		if err != nil {
+			break
+		}
+		got = append(got, ev)
+	}
+	text := func(s string) wire.Event { return wire.Event{Comment: true, Data: []byte(s)} }
+	want := []wire.Event{text("ok"), text(""), text("x"), {Data: []byte("a")}, text("end")}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("events differ (-want +got):\n%s", diff)
+	}
+	var out bytes.Buffer
+	w := wire.NewSSEWriter(&out)
+	for _, ev := range want {
+		if err := w.Write(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := ": ok\n\n: \n\n: x\n\ndata: a\n\n: end\n\n"; out.String() != want {
+		t.Errorf("written as %q, want %q", out.String(), want)
+	}
+}
 
 func readEvents(tb testing.TB, r io.Reader, limit int) (events []wire.Event, tooLarge int) {
 	tb.Helper()
