@@ -6,28 +6,22 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/chaintrail/chaintrail/sinks/clickhouse"
 )
 
 // maxClockSkew between this machine and the store is tolerated in silence.
 const maxClockSkew = 2 * time.Second
 
-func openStore(dsn string) (driver.Conn, error) {
-	options, err := clickhouse.ParseDSN(dsn)
-	if err != nil {
-		return nil, usage(fmt.Errorf("clickhouse.dsn: %w", err))
-	}
-	return clickhouse.Open(options)
-}
-
 // pingStore says what answers at dsn; a clock that differs is an error, since both write times.
 func pingStore(ctx context.Context, dsn string) (string, error) {
-	conn, err := openStore(dsn)
+	conn, err := clickhouse.Open(dsn)
 	if err != nil {
-		return "", err
+		return "", usage(fmt.Errorf("clickhouse.dsn: %w", err))
 	}
 	defer conn.Close() //nolint:errcheck // read only
+	if err := clickhouse.CheckVersion(conn); err != nil {
+		return "", err
+	}
 	var now time.Time
 	var version string
 	if err := conn.QueryRow(ctx, "SELECT now64(6, 'UTC'), version()").Scan(&now, &version); err != nil {

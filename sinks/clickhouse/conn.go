@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -48,7 +49,10 @@ func Open(dsn string) (driver.Conn, error) {
 // CheckVersion returns [ErrTooOld], with both versions, when the server cannot be used.
 func CheckVersion(conn driver.Conn) error {
 	server, err := conn.ServerVersion()
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "Unknown setting async_insert"): // came with 21.11; said over HTTP before the version
+		return retry.Permanent(fmt.Errorf("%w: it does not know the setting async_insert, needed is %s or newer", ErrTooOld, MinVersion))
+	case err != nil:
 		return fmt.Errorf("ask ClickHouse for its version: %w", err)
 	}
 	return accepted(server.Version)
