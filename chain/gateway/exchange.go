@@ -165,7 +165,7 @@ func (x *exchange) settle(ctx context.Context, msg wire.Message) answer {
 		v = x.carry(ctx, msg, &res)
 	}
 	addBody(rec, msg.Result, &res, msg.Flags)
-	v.isError = x.msg.Method == methodToolsCall && isToolError(msg.Result)
+	v.isError = x.msg.Method == methodToolsCall && wire.IsToolError(msg.Result)
 	x.fillOutcome(rec, &res, v)
 	switch {
 	case v.outcome == schemas.OutcomeCancelled || v.outcome == schemas.OutcomeStopped:
@@ -325,7 +325,7 @@ func (x *exchange) adopt(s *session) {
 }
 
 func (x *exchange) chained(phase schemas.Phase) bool {
-	return x.plan != nil && !neverChained(x.msg.Method) && x.plan.Matches(x.msg.Method, phase)
+	return x.plan != nil && !wire.NeverChained(x.msg.Method) && x.plan.Matches(x.msg.Method, phase)
 }
 
 // forwarded notes that the other side gets the request now, unless it was interrupted.

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/hex"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
@@ -26,7 +25,7 @@ func factsOf(msg *wire.Message) facts {
 	if len(msg.Params) == 0 || msg.Params[0] != '{' {
 		return f
 	}
-	wanted := targetMember(msg.Method)
+	wanted := wire.TargetMember(msg.Method)
 	for m := range jsonx.Members(msg.Params) {
 		switch name := string(m.Name); {
 		case name == "_meta":
@@ -48,16 +47,6 @@ func factsOf(msg *wire.Message) facts {
 	return f
 }
 
-func targetMember(method string) string {
-	switch method {
-	case methodToolsCall, methodPromptsGet:
-		return "name"
-	case "resources/read", methodSubscribe, methodUnsubscribe:
-		return "uri"
-	}
-	return ""
-}
-
 func clientInfoOf(v jsonx.Value) clientInfo {
 	var c clientInfo
 	if len(v) == 0 || v[0] != '{' {
@@ -68,15 +57,6 @@ func clientInfoOf(v jsonx.Value) clientInfo {
 	return c
 }
 
-// isToolError reports whether a tool result says isError. Most results do not have the word.
-func isToolError(result jsonx.Value) bool {
-	if !bytes.Contains(result, []byte(`"isError"`)) {
-		return false
-	}
-	v, ok := jsonx.Lookup(result, "isError")
-	return ok && string(v) == "true"
-}
-
 // stateOf returns the requestState of a result, if it has one.
 func stateOf(result jsonx.Value) string {
 	if !bytes.Contains(result, []byte(`"requestState"`)) {
@@ -84,30 +64,4 @@ func stateOf(result jsonx.Value) string {
 	}
 	s, _ := wire.MemberString(result, "requestState")
 	return s
-}
-
-// trace splits a W3C traceparent; both parts are empty when it is not valid.
-func trace(parent string) (traceID, spanID string) {
-	if len(parent) < 55 || parent[2] != '-' || parent[35] != '-' || parent[52] != '-' || parent[:2] == "ff" ||
-		(len(parent) > 55 && (parent[:2] == "00" || parent[55] != '-')) {
-		return "", ""
-	}
-	traceID, spanID = parent[3:35], parent[36:52]
-	if !lowerHex(traceID) || !lowerHex(spanID) {
-		return "", ""
-	}
-	return traceID, spanID
-}
-
-func lowerHex(s string) bool {
-	var b [16]byte
-	zero := true
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-		zero = zero && s[i] == '0'
-	}
-	_, err := hex.Decode(b[:len(s)/2], []byte(s))
-	return err == nil && !zero
 }

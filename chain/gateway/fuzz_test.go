@@ -71,8 +71,8 @@ func FuzzFacts(f *testing.F) {
 			return
 		}
 		fs := factsOf(&msg)
-		trace(fs.meta.Traceparent)
-		isToolError(msg.Params)
+		wire.Trace(fs.meta.Traceparent)
+		wire.IsToolError(msg.Params)
 		stateOf(msg.Params)
 		newNameSet().learn(methodToolsList, msg.Params)
 		annotated("Mcp-Param-X", "y", arguments(msg.Params))

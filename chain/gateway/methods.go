@@ -1,7 +1,5 @@
 package gateway
 
-import "strings"
-
 // Methods with a rule of their own.
 const (
 	methodInitialize  = "initialize"
@@ -30,40 +28,6 @@ const (
 // eventOther stands in sealed events for a method that is neither known nor configured: its name
 // came from outside.
 const eventOther = "other"
-
-// neverChained reports whether a method never goes through the plan: lifecycle, because nothing is
-// negotiated yet, and interceptor methods, because of endless recursion (SEP-2624).
-func neverChained(method string) bool {
-	switch method {
-	case methodInitialize, methodDiscover, methodPing, methodListen:
-		return true
-	}
-	return strings.HasPrefix(method, "notifications/") || strings.HasPrefix(method, "interceptor")
-}
-
-// knownMethod reports whether a method is one of MCP, so that its name may be sealed.
-func knownMethod(method string) bool {
-	switch method {
-	case methodInitialize, methodDiscover, methodPing, methodListen,
-		methodToolsList, methodToolsCall, methodPromptsList, methodPromptsGet, methodSubscribe, methodUnsubscribe,
-		"resources/list", "resources/read", "resources/templates/list",
-		"completion/complete", "logging/setLevel",
-		"sampling/createMessage", "elicitation/create", "roots/list",
-		"tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update",
-		"interceptors/list", "interceptor/invoke", "interceptors/invoke":
-		return true
-	}
-	return false
-}
-
-// sealedVersion is the protocol version as it may be sealed.
-func sealedVersion(version string) string {
-	switch version {
-	case "", "2024-11-05", "2025-03-26", version20250618, "2025-11-25", version20260728:
-		return version
-	}
-	return "other"
-}
 
 // stateless reports whether a version has no sessions.
 func stateless(version string) bool {

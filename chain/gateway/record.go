@@ -36,7 +36,7 @@ func (x *exchange) identify() {
 	if parent == "" {
 		parent = x.traceparent
 	}
-	traceID, spanID := trace(parent)
+	traceID, spanID := wire.Trace(parent)
 	x.ids = &schemas.Correlation{
 		Exchange:        x.id,
 		Call:            x.call,
@@ -45,7 +45,7 @@ func (x *exchange) identify() {
 		Parent:          x.parent,
 		TraceID:         traceID,
 		SpanID:          spanID,
-		ProtocolVersion: sealedVersion(x.version),
+		ProtocolVersion: wire.SealedVersion(x.version),
 		Transport:       x.transport,
 	}
 	x.actor = &schemas.Actor{
@@ -60,7 +60,7 @@ func (x *exchange) identify() {
 		Server:    x.lane.backend.Name,
 		TargetRef: key.Pseudonym("target", x.facts.target),
 	}
-	if knownMethod(x.msg.Method) {
+	if wire.KnownMethod(x.msg.Method) {
 		x.op.Event = x.msg.Method
 	}
 	if x.facts.target != "" && x.lane.listed.has(x.msg.Method, x.facts.target) {
@@ -111,25 +111,18 @@ func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.V
 
 // decision is the sealed word on a run, and for an outcome on the exchange.
 func (x *exchange) decision(res *chain.Result, v verdict) *schemas.Decision {
-	d := &schemas.Decision{
-		Status: res.Status, Errors: res.Errors, Warnings: res.Warnings, Infos: res.Infos,
-		Modified: res.Modified, PlanDigest: res.PlanDigest, ChainUS: res.Duration.Microseconds(),
-		Outcome: v.outcome, Cause: v.cause, IsError: v.isError,
-	}
+	d := res.Decision()
+	d.Outcome, d.Cause, d.IsError = v.outcome, v.cause, v.isError
 	if d.PlanDigest.IsZero() && x.plan != nil {
 		d.PlanDigest = x.plan.Digest() // also when nothing matched: that is what the plan said
 	}
-	denial := v.denial
-	if denial == nil {
-		denial = res.Denial
-	}
-	if denial != nil {
+	if denial := v.denial; denial != nil {
 		d.AbortedAt, d.AbortType, d.AbortPhase = denial.Interceptor, denial.Type, denial.Phase
 	}
 	if v.rpc != nil {
 		d.ErrorCode = v.rpc.Code
 	}
-	if v.outcome == schemas.OutcomeDenied && denial == nil {
+	if v.outcome == schemas.OutcomeDenied && v.denial == nil && res.Denial == nil {
 		d.AbortType = "gateway"
 	}
 	return d
@@ -161,16 +154,7 @@ func (x *exchange) sent() time.Time {
 
 // addBody puts the payload of a phase beside the event, with what the run made of it.
 func addBody(rec *schemas.Record, payload jsonx.Value, res *chain.Result, flags wire.Flags) {
-	if payload != nil {
-		rec.Add(schemas.RoleBefore, 0, payload)
-		rec.Items[len(rec.Items)-1].Ref.Flags = flagNames(flags)
-	}
-	if res.Modified {
-		rec.Add(schemas.RoleAfter, 0, res.Payload)
-	}
-	for _, step := range res.Steps {
-		rec.Add(schemas.RoleStep, step.Index, step.Payload)
-	}
+	res.AddBody(rec, payload, flagNames(flags))
 }
 
 // addOdd puts bytes beside the event that are not a message.
@@ -234,17 +218,7 @@ func addDetail(rec *schemas.Record, res *chain.Result, v verdict) {
 	if v.rpc != nil && detail.Error == "" {
 		detail.Error = v.rpc.Message
 	}
-	if detail.Error == "" && detail.Reason == "" && len(detail.Invocations) == 0 {
-		return
-	}
-	raw, err := jsonx.Marshal(&detail)
-	if err != nil { // a text that is not UTF-8: the structure is worth more than the text
-		raw, err = jsonx.Marshal(&schemas.Detail{Reason: "detail is not UTF-8"})
-		if err != nil {
-			return
-		}
-	}
-	rec.Add(schemas.RoleDetail, 0, raw)
+	chain.AddDetail(rec, detail)
 }
 
 // learn takes from a result what later exchanges need.

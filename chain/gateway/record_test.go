@@ -171,8 +171,8 @@ func TestTrace(t *testing.T) {
 		{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more", "", ""},
 		{"00-4bf92f3577b34da6a3ce929d0e0e473 -00f067aa0ba902b7-01", "", ""},
 	} {
-		if trace, span := trace(c.in); trace != c.trace || span != c.span {
-			t.Errorf("trace(%q) = %q, %q, want %q, %q", c.in, trace, span, c.trace, c.span)
+		if trace, span := wire.Trace(c.in); trace != c.trace || span != c.span {
+			t.Errorf("wire.Trace(%q) = %q, %q, want %q, %q", c.in, trace, span, c.trace, c.span)
 		}
 	}
 }
