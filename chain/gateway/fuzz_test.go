@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -64,6 +65,7 @@ func FuzzLink(f *testing.F) {
 // FuzzFacts: what is read from params never panics and never reads past them.
 func FuzzFacts(f *testing.F) {
 	f.Add([]byte(`{"name":"n","uri":"u","_meta":{"traceparent":"`+traceparent+`"},"requestState":"s","clientInfo":{"name":"c"}}`), "tools/call")
+	f.Add([]byte(`{"name":"t","arguments":{"a":1},"tools":[{"name":"t","inputSchema":{"properties":{"a":{"x-mcp-header":"A"}}}}]}`), "tools/list")
 	f.Add([]byte(`{"_meta":[],"clientInfo":7,"protocolVersion":"x"}`), "initialize")
 	f.Fuzz(func(_ *testing.T, params []byte, method string) {
 		msg, err := wire.Parse(wire.NewRequest([]byte("1"), method, params), wire.Limits{})
@@ -75,7 +77,12 @@ func FuzzFacts(f *testing.F) {
 		wire.IsToolError(msg.Params)
 		stateOf(msg.Params)
 		newNameSet().learn(methodToolsList, msg.Params)
-		annotated("Mcp-Param-X", "y", arguments(msg.Params))
+		repeated("Mcp-Param-X", "y", arguments(msg.Params))
+		bound := newBindingTable()
+		bound.learn(msg.Params)
+		for tool := range bound.tools {
+			bound.mirror(http.Header{}, wire.WithMember(msg.Params, "name", wire.NewRequest(nil, tool, nil)))
+		}
 	})
 }
 

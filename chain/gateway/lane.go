@@ -20,6 +20,7 @@ type lane struct {
 	sessions *sessionTable
 	unnamed  *session // holds the server's open requests to clients without a session id
 	listed   *nameSet
+	bound    *bindingTable
 	calls    *callTable
 	rounds   *roundTable
 	stray    atomic.Uint64 // answers to ids that nobody waits for
@@ -34,6 +35,7 @@ func newLane(b *Backend, opts *Options, reg *registry) *lane {
 		registry: reg,
 		sessions: newSessionTable(opts.MaxSessions),
 		listed:   newNameSet(),
+		bound:    newBindingTable(),
 		calls:    newCallTable(),
 		rounds:   newRoundTable(),
 		unnamed:  newSession("", &opts.Key, opts.MaxPending),

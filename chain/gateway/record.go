@@ -229,6 +229,9 @@ func (l *lane) learn(x *exchange, result jsonx.Value) {
 	switch x.msg.Method {
 	case methodToolsList, methodPromptsList:
 		l.listed.learn(x.msg.Method, result)
+		if x.msg.Method == methodToolsList {
+			l.bound.learn(result)
+		}
 	case methodInitialize:
 		version, _ := wire.MemberString(result, "protocolVersion")
 		x.session.learn(version, x.facts.client)

@@ -40,7 +40,7 @@ func (p *post) request(ctx context.Context, msg wire.Message) {
 	}
 	p.own = []*exchange{x}
 	if len(forward.Raw) > 0 && &forward.Raw[0] != &msg.Raw[0] {
-		rewriteHeaders(p.r.Header, &msg, &forward)
+		p.lane.rewriteHeaders(p.r.Header, &msg, &forward)
 	}
 	resp, err := p.relay.send(upCtx, p.r, bytes.NewReader(forward.Raw))
 	if err != nil {

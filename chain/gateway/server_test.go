@@ -52,6 +52,12 @@ func sdkServer(stop <-chan struct{}) *mcp.Server {
 		}
 		return nil, nil, context.Canceled
 	})
+	s.AddTool(&mcp.Tool{Name: "routed", InputSchema: jsonx.Value(`{"type":"object","properties":{
+		"where":{"type":"string","x-mcp-header":"Region"},"note":{"type":"string"},
+		"deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"Count"},"on":{"type":"boolean","x-mcp-header":"On"}}}}}`)},
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return text(string(r.Params.Arguments)), nil
+		})
 	gate := make(chan struct{})
 	mcp.AddTool(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ args) (*mcp.CallToolResult, any, error) {
 		select {

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
 // stdioPort is a client on the other end of lines.
@@ -125,6 +126,11 @@ func (l *lane) dial() (conn wire.Conn, stop func(context.Context), err error) {
 		c := wire.NewHTTPClient(l.backend.URL, &wire.HTTPOptions{
 			Client: &http.Client{Transport: l.opts.Transport}, Header: header,
 			MaxMessage: int(l.opts.MaxMessage), Listen: true, CloseWait: l.opts.StopGrace,
+			Mirror: func(h http.Header, method string, params jsonx.Value) {
+				if method == methodToolsCall {
+					l.bound.mirror(h, params)
+				}
+			},
 		})
 		return c, func(ctx context.Context) { l.stopped(ctx, c.Close()) }, nil //nolint:contextcheck // its Close has a deadline of its own
 	}

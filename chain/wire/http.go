@@ -33,6 +33,8 @@ type HTTPOptions struct {
 	MaxMessage int          // bytes of an answer or event; 0 means DefaultMaxMessage
 	Listen     bool         // open the GET stream of a session, for what the server sends unasked
 	CloseWait  time.Duration
+	// Mirror sets headers that repeat arguments of a request (2026-07-28, Mcp-Param-*); nil: none.
+	Mirror func(h http.Header, method string, params jsonx.Value)
 }
 
 // HTTPClient is a [Conn] over the streamable HTTP transport of both protocol generations. It learns
@@ -185,6 +187,9 @@ func (c *HTTPClient) exchange(
 		req.Header.Set(HeaderMethod, msg.method)
 		if name, ok := TargetName(msg.method, msg.params); ok {
 			req.Header.Set(HeaderName, EncodeHeader(name))
+		}
+		if c.opts.Mirror != nil {
+			c.opts.Mirror(req.Header, msg.method, msg.params)
 		}
 	}
 	resp, err := c.opts.Client.Do(req)
