@@ -17,6 +17,11 @@ import (
 // a sink, which only ever runs later.
 func realPlan(t *testing.T) func() Plan {
 	t.Helper()
+	return realPlanWith(t, chain.Config{Server: "b"})
+}
+
+func realPlanWith(t *testing.T, config chain.Config) func() Plan {
+	t.Helper()
 	server, err := interceptor.New(
 		nil,
 		interceptor.Validator(interceptor.Descriptor{Name: "acme/dlp", Version: "1", Hooks: interceptor.OnRequest("tools/call")},
@@ -40,7 +45,7 @@ func realPlan(t *testing.T) func() Plan {
 		t.Fatal(err)
 	}
 	set, err := chain.NewSet(chain.SetOptions{
-		Server: "b",
+		Config: config,
 		Hosts:  []chain.HostSpec{{Ref: schemas.HostRef{Host: "inprocess"}, Connect: chain.Local(server)}},
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ type exchange struct {
 	arrival
 	lane    *lane
 	plan    Plan // the one in force at arrival, for both phases
+	rules   *Rules
 	facts   facts
 	id      uuid.UUID
 	call    uuid.UUID
@@ -82,7 +83,7 @@ func (l *lane) begin(ctx context.Context, in arrival) (*exchange, answer) {
 }
 
 func (l *lane) newExchange(in arrival) *exchange {
-	x := &exchange{arrival: in, lane: l, plan: l.plan(), id: uuid.NewV7(), started: time.Now(), facts: factsOf(&in.msg)}
+	x := &exchange{arrival: in, lane: l, plan: l.plan(), rules: l.rules.Load(), id: uuid.NewV7(), started: time.Now(), facts: factsOf(&in.msg)}
 	x.call = x.id
 	if in.call != uuid.Nil() {
 		x.call = in.call
@@ -171,7 +172,7 @@ func (x *exchange) settle(ctx context.Context, msg wire.Message) answer {
 	case v.outcome == schemas.OutcomeCancelled || v.outcome == schemas.OutcomeStopped:
 		return x.end(ctx, rec, x.interruptAnswer(v))
 	case v.outcome != schemas.OutcomeAllowed:
-		return x.end(ctx, rec, errorAnswer(x.msg.ID, v.rpc))
+		return x.end(ctx, rec, x.refusal(&v))
 	case res.Modified:
 		out := msg.WithResult(res.Payload)
 		return x.end(ctx, rec, answer{raw: out.Raw, changed: true})
@@ -253,7 +254,7 @@ func (x *exchange) conclude(ctx context.Context, v verdict) answer {
 	if v.rpc == nil {
 		return x.end(ctx, rec, x.interruptAnswer(v))
 	}
-	return x.end(ctx, rec, errorAnswer(x.msg.ID, v.rpc))
+	return x.end(ctx, rec, x.refusal(&v))
 }
 
 func (x *exchange) interruptAnswer(v verdict) answer {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,7 @@ import (
 // concurrently.
 type Gateway struct {
 	opts     Options
+	rules    *atomic.Pointer[Rules]
 	registry *registry
 	life     *life
 	lanes    map[string]*lane
@@ -30,10 +32,11 @@ func New(opts Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		opts: opts.withDefaults(), registry: nil, life: newLife(),
+		opts: opts.withDefaults(), rules: new(atomic.Pointer[Rules]), registry: nil, life: newLife(),
 		lanes: make(map[string]*lane, len(opts.Backends)), fronts: make(map[string]http.Handler, len(opts.Backends)),
 		idle: func() {},
 	}
+	g.rules.Store(&g.opts.Rules)
 	g.registry = newRegistry(g.opts.MaxOpen)
 	if g.opts.Transport == nil {
 		t := newTransport()
@@ -41,7 +44,7 @@ func New(opts Options) (*Gateway, error) {
 	}
 	for i := range g.opts.Backends {
 		b := &g.opts.Backends[i]
-		l := newLane(b, &g.opts, g.registry)
+		l := newLane(b, &g.opts, g.rules, g.registry)
 		g.lanes[b.Name] = l
 		if b.URL != "" {
 			r, err := newRelay(l, g.life)

@@ -214,7 +214,18 @@ func eachLegacyWay(t *testing.T, p *fakePlan, test func(t *testing.T, w way)) {
 	someWays(t, p, func(version string) bool { return version == legacy }, test)
 }
 
+// eachWayWith sets the options of each gateway; its backend is the first.
+func eachWayWith(t *testing.T, set func(o *Options), test func(t *testing.T, w way)) {
+	t.Helper()
+	manyWays(t, set, func(string) bool { return true }, test)
+}
+
 func someWays(t *testing.T, p *fakePlan, wanted func(version string) bool, test func(t *testing.T, w way)) {
+	t.Helper()
+	manyWays(t, func(o *Options) { o.Backends[0].Plan = planOf(p) }, wanted, test)
+}
+
+func manyWays(t *testing.T, set func(o *Options), wanted func(version string) bool, test func(t *testing.T, w way)) {
 	t.Helper()
 	for _, c := range []struct{ client, backend, version string }{
 		{"http", "http", legacy},
@@ -233,7 +244,8 @@ func someWays(t *testing.T, p *fakePlan, wanted func(version string) bool, test 
 		}
 		t.Run(c.client+" to "+c.backend+" "+c.version, func(t *testing.T) {
 			t.Parallel()
-			opts := Options{Backends: []Backend{backend(t, c.backend, p)}}
+			opts := Options{Backends: []Backend{backend(t, c.backend, nil)}}
+			set(&opts)
 			w := way{version: c.version, json: c.backend == "http-json"}
 			if c.client == "http" {
 				w.front = serve(t, opts)

@@ -15,6 +15,7 @@ import (
 type lane struct {
 	backend  *Backend
 	opts     *Options
+	rules    *atomic.Pointer[Rules] // the gateway's
 	log      *slog.Logger
 	registry *registry
 	sessions *sessionTable
@@ -27,10 +28,11 @@ type lane struct {
 	refused  refusals
 }
 
-func newLane(b *Backend, opts *Options, reg *registry) *lane {
+func newLane(b *Backend, opts *Options, rules *atomic.Pointer[Rules], reg *registry) *lane {
 	return &lane{
 		backend:  b,
 		opts:     opts,
+		rules:    rules,
 		log:      opts.Logger.With(slog.String("backend", b.Name)),
 		registry: reg,
 		sessions: newSessionTable(opts.MaxSessions),

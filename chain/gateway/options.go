@@ -62,6 +62,7 @@ type Options struct {
 	Key      seal.Key       // pseudonym key of the tenant
 	Tenant   string
 	Gateway  string // configured name of this gateway
+	Rules    Rules  // what may change later, by Reload
 
 	// Identify tells who sent an HTTP request; nil: everybody is anonymous. An error refuses the
 	// request with status 401.
@@ -114,12 +115,19 @@ func (o *Options) validate() error {
 	if o.Recorder == nil {
 		return errors.New("gateway: no recorder")
 	}
-	if len(o.Backends) == 0 {
+	if err := o.Rules.validate(); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	return validateBackends(o.Backends)
+}
+
+func validateBackends(backends []Backend) error {
+	if len(backends) == 0 {
 		return errors.New("gateway: no backends")
 	}
-	seen := make(map[string]bool, len(o.Backends))
-	for i := range o.Backends {
-		b := &o.Backends[i]
+	seen := make(map[string]bool, len(backends))
+	for i := range backends {
+		b := &backends[i]
 		if !backendName.MatchString(b.Name) {
 			return fmt.Errorf("backend %q: a name has 1 to 64 of a-z, 0-9 and -", b.Name)
 		}

@@ -119,7 +119,11 @@ func (x *exchange) decision(res *chain.Result, v verdict) *schemas.Decision {
 	if denial := v.denial; denial != nil {
 		d.AbortedAt, d.AbortType, d.AbortPhase = denial.Interceptor, denial.Type, denial.Phase
 	}
-	if v.rpc != nil {
+	switch {
+	case v.rpc == nil:
+	case x.deniedByResult(&v):
+		d.IsError = true
+	default:
 		d.ErrorCode = v.rpc.Code
 	}
 	if v.outcome == schemas.OutcomeDenied && v.denial == nil && res.Denial == nil {

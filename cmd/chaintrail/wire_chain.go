@@ -32,7 +32,7 @@ func (n *node) addLocal(host string, server *interceptor.Server) {
 // before it is.
 func (n *node) runChain(ctx context.Context) error {
 	opts := chain.SetOptions{
-		Server: everyServer, ChainTimeout: n.cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(n.cfg.Gateway.DenyDetail),
+		Server: everyServer, ChainTimeout: n.cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(n.cfg.Gateway.Deny.Detail),
 		Refresh: n.cfg.Gateway.RefreshEvery, Logger: n.log, OnPlan: n.recordPlan,
 	}
 	if len(n.cfg.Backends) == 1 {

@@ -22,6 +22,7 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 		Recorder: n.recorder, Logger: n.log, Key: n.keys.pseudonym, Tenant: n.cfg.Tenant, Gateway: n.cfg.Gateway.Name,
 		AuditFull:  func(err error) bool { return errors.Is(err, outbox.ErrFull) },
 		MaxMessage: int64(n.cfg.Gateway.MaxBody), MaxDepth: n.cfg.Gateway.MaxDepth,
+		Rules: n.rules(),
 	}
 	for _, origin := range n.cfg.Gateway.AllowOrigins {
 		if u, err := url.Parse(origin); err == nil && u.Hostname() != "" {
@@ -39,6 +40,11 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 		})
 	}
 	return gateway.New(opts)
+}
+
+// rules are the part of the configuration that the gateway takes over while it runs.
+func (n *node) rules() gateway.Rules {
+	return gateway.Rules{DenyAs: gateway.DenyAs(n.cfg.Gateway.Deny.As)}
 }
 
 // identifyBy trusts a header that the authenticating proxy in front sets.

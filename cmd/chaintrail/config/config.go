@@ -34,10 +34,16 @@ type Gateway struct {
 	MaxBody       Bytes         `yaml:"max_body"`         // largest message
 	MaxDepth      int           `yaml:"max_depth"`        // deepest JSON nesting
 	ChainTimeout  time.Duration `yaml:"chain_timeout"`    // for all interceptors of one phase
-	DenyDetail    string        `yaml:"deny_detail"`      // sep | generic
+	Deny          Deny          `yaml:"deny"`             // what a caller learns of a block
 	RefreshEvery  time.Duration `yaml:"refresh"`          // how often interceptor lists are read again
 	PrincipalFrom string        `yaml:"principal_header"` // request header that names the verified caller, set by the proxy in front
 	AllowOrigins  []string      `yaml:"allow_origins"`    // browser origins beside loopback
+}
+
+// Deny says how callers are told that interceptors blocked them.
+type Deny struct {
+	As     string `yaml:"as"`     // error | result: for tools/call, a result with isError in place of a JSON-RPC error
+	Detail string `yaml:"detail"` // sep (interceptors, severities and what validators said) | generic (only that it was blocked)
 }
 
 // Backend is an MCP server: a URL or a command.
@@ -149,7 +155,7 @@ func Default() Config {
 		Tenant: "default",
 		Gateway: Gateway{
 			Name: "main", Listen: "127.0.0.1:8787", MaxBody: 64 << 20, MaxDepth: 1000,
-			ChainTimeout: 30 * time.Second, DenyDetail: "sep", RefreshEvery: 30 * time.Second,
+			ChainTimeout: 30 * time.Second, Deny: Deny{As: "error", Detail: "sep"}, RefreshEvery: 30 * time.Second,
 		},
 		Journal: Journal{
 			Durability: Durability{Request: "process", Outcome: "process", Deferred: "process", Control: "process"},

@@ -12,7 +12,9 @@ import (
 func TestErrorsNameKeyValueAndLine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, yaml, want string }{
-		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, chain_timeout, deny_detail, listen, max_body, max_depth, metrics, name, principal_header, refresh"},
+		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, chain_timeout, deny, listen, max_body, max_depth, metrics, name, principal_header, refresh"},
+		{"bad denial", "gateway:\n  deny:\n    as: silence\n", `c.yaml:3: gateway.deny.as: "silence" is not one of error, result`},
+		{"bad detail of a denial", "gateway:\n  deny: {detail: all}\n", `c.yaml:2: gateway.deny.detail: "all" is not one of sep, generic`},
 		{"unknown key in a list", "backends:\n  - name: a\n    urll: x\n", "c.yaml:3: backends[0].urll: is not a key here; there are: command, dir, env, headers, name, shared, url"},
 		{"bad address", "gateway:\n  listen: nowhere\n", `c.yaml:2: gateway.listen: "nowhere" is not an address: write host:port, such as 127.0.0.1:8787`},
 		{"bad enum", "journal:\n  on_full: drop\n", `c.yaml:2: journal.on_full: "drop" is not one of fail, block, shed`},

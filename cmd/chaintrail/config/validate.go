@@ -86,7 +86,8 @@ func (c *checker) gateway(g Gateway) {
 	c.name("gateway.name", g.Name)
 	c.address("gateway.listen", g.Listen, false)
 	c.address("gateway.metrics", g.Metrics, true)
-	c.oneOf("gateway.deny_detail", g.DenyDetail, "sep", "generic")
+	c.oneOf("gateway.deny.as", g.Deny.As, "error", "result")
+	c.oneOf("gateway.deny.detail", g.Deny.Detail, "sep", "generic")
 	c.notNegative("gateway.chain_timeout", g.ChainTimeout)
 	c.notNegative("gateway.refresh", g.RefreshEvery)
 	if g.MaxDepth < 1 {
