@@ -21,6 +21,13 @@ func suiteTests() []suiteTest {
 	return []suiteTest{
 		{"./chain", "^TestFixtures", "interceptor fixtures", []string{"in process", "stdio", "http"}},
 		{"./chain/interop", "^TestFixtures", "interceptor fixtures", []string{"gateway, http to http", "gateway, http to stdio"}},
+		{"./chain/interop", "^TestExampleMessages", "example messages", []string{
+			"http to http", "http to stdio", "stdio to http", "stdio to stdio", "http to http, with interceptors",
+			"http to stdio, with interceptors", "stdio to http, with interceptors", "stdio to stdio, with interceptors",
+		}},
+		{"./chain/interop", "^TestResultsValidate", "results against the schema", []string{
+			"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28",
+		}},
 		{"./chain/interop", "^(TestJavaScript|TestNested|TestOlder)", "foreign peers", []string{
 			"JavaScript server, stdio", "JavaScript server, http",
 			"JavaScript client, lean server, stdio", "JavaScript client, lean server, http",

@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chaintrail/chaintrail/chain/gateway"
 	"github.com/chaintrail/chaintrail/chain/wire"
@@ -43,6 +45,7 @@ type peer struct {
 
 	mu   sync.Mutex
 	got  []string // everything but the handshake
+	wake chan struct{} // closed when another message came
 	stop chan struct{}
 }
 
@@ -51,9 +54,29 @@ const hello = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serv
 
 func newPeer(t *testing.T, answer func(msg *wire.Message) reply) *peer {
 	t.Helper()
-	p := &peer{answer: answer, stop: make(chan struct{})}
+	p := &peer{answer: answer, wake: make(chan struct{}), stop: make(chan struct{})}
 	t.Cleanup(func() { close(p.stop) })
 	return p
+}
+
+// waitGot waits until a message has arrived that is the bytes of raw.
+func (p *peer) waitGot(t *testing.T, raw []byte) {
+	t.Helper()
+	limit := time.NewTimer(10 * time.Second)
+	defer limit.Stop()
+	for {
+		p.mu.Lock()
+		got, wake := slices.Contains(p.got, string(raw)), p.wake
+		p.mu.Unlock()
+		if got {
+			return
+		}
+		select {
+		case <-wake:
+		case <-limit.C:
+			t.Fatalf("not at the server within 10 s: %s\nthere is %q", raw, p.requests())
+		}
+	}
 }
 
 func (p *peer) requests() []string {
@@ -73,10 +96,9 @@ func (p *peer) take(raw []byte) reply {
 	}
 	p.mu.Lock()
 	p.got = append(p.got, string(raw))
+	close(p.wake)
+	p.wake = make(chan struct{})
 	p.mu.Unlock()
-	if msg.Kind == wire.KindNotification && p.answer == nil {
-		return reply{}
-	}
 	return p.answer(&msg)
 }
 

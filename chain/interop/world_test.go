@@ -92,7 +92,8 @@ type client struct {
 	session string // over HTTP; empty: none
 	lines   *wire.LineConn
 	in      io.WriteCloser
-	status  int // of the last HTTP answer
+	status  int      // of the last HTTP answer
+	before  [][]byte // what came before the answer of the last HTTP call
 }
 
 // newClient makes a client in a session of its own. Over HTTP the session is named by the gateway
@@ -210,14 +211,19 @@ func (c *client) post(t *testing.T, raw []byte) []byte {
 		}
 		return body
 	}
+	c.before = nil
 	var last []byte
 	for events := wire.NewSSEReader(resp.Body, 256<<20); ; {
 		ev, err := events.Next()
 		if err != nil {
 			return last
 		}
-		if len(ev.Data) > 0 {
-			last = bytes.Clone(ev.Data)
+		if len(ev.Data) == 0 {
+			continue
 		}
+		if last != nil {
+			c.before = append(c.before, last)
+		}
+		last = bytes.Clone(ev.Data)
 	}
 }
