@@ -32,3 +32,17 @@ func month(t time.Time) int {
 	t = t.UTC()
 	return 12*t.Year() + int(t.Month())
 }
+
+// chunk is what one read brought.
+type chunk struct {
+	entries []Entry
+	full    bool // the read ended at one of its bounds, not at the end of the stream
+}
+
+func newChunk(entries []Entry, most int) chunk {
+	bytes := 0
+	for i := range entries {
+		bytes += len(entries[i].Data)
+	}
+	return chunk{entries: entries, full: len(entries) >= most || bytes >= chunkBytes/2}
+}

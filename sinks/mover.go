@@ -51,15 +51,15 @@ func (w *mover) repeat(ctx context.Context, open Range) error {
 }
 
 // move gathers chunks to batches and stores them.
-func (w *mover) move(ctx context.Context, chunks <-chan []Entry) error {
+func (w *mover) move(ctx context.Context, chunks <-chan chunk) error {
 	var pending []Entry
 	for {
 		if len(pending) == 0 {
-			chunk, ok := <-chunks
+			c, ok := <-chunks
 			if !ok {
 				return nil
 			}
-			pending = chunk
+			pending = c.entries
 		}
 		pending = w.gather(ctx, pending, chunks)
 		if err := ctx.Err(); err != nil {
@@ -75,33 +75,34 @@ func (w *mover) move(ctx context.Context, chunks <-chan []Entry) error {
 	}
 }
 
-// gather adds chunks until a batch is full, or until there is nothing more and the linger time is over.
-func (w *mover) gather(ctx context.Context, pending []Entry, chunks <-chan []Entry) []Entry {
+// gather adds chunks until a batch is full, or until there is nothing more and the linger time is over. Behind a full
+// chunk lie more: then the time begins anew, since few large batches cost a store much less than many small ones.
+func (w *mover) gather(ctx context.Context, pending []Entry, chunks <-chan chunk) []Entry {
 	timer := time.NewTimer(time.Until(w.begun.Add(w.p.opts.Linger)))
 	defer timer.Stop()
 	for {
 		if _, full := w.limits.cut(pending); full {
 			return pending
 		}
+		var c chunk
+		ok := true
 		select {
-		case chunk, ok := <-chunks:
-			if !ok {
-				return pending
-			}
-			pending = append(pending, chunk...)
-			continue
+		case c, ok = <-chunks:
 		default:
-		}
-		select {
-		case chunk, ok := <-chunks:
-			if !ok {
+			select {
+			case c, ok = <-chunks:
+			case <-timer.C:
+				return pending
+			case <-ctx.Done():
 				return pending
 			}
-			pending = append(pending, chunk...)
-		case <-timer.C:
+		}
+		if !ok {
 			return pending
-		case <-ctx.Done():
-			return pending
+		}
+		pending = append(pending, c.entries...)
+		if c.full {
+			timer.Reset(w.p.opts.Linger)
 		}
 	}
 }

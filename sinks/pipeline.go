@@ -111,7 +111,7 @@ func (p *Pipeline) run(ctx context.Context) error {
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	chunks := make(chan []Entry, 1)
+	chunks := make(chan chunk, 1)
 	after := w.state.Position
 	group.Go(func() error { // exits when ctx ends or reading fails for good
 		defer close(chunks)
@@ -124,9 +124,10 @@ func (p *Pipeline) run(ctx context.Context) error {
 }
 
 // read decodes ahead while the sink stores.
-func (p *Pipeline) read(ctx context.Context, after uint64, chunks chan<- []Entry) error {
+func (p *Pipeline) read(ctx context.Context, after uint64, chunks chan<- chunk) error {
 	for {
-		entries, err := p.readChunk(ctx, after, min(chunkMessages, p.opts.MaxMessages))
+		most := min(chunkMessages, p.opts.MaxMessages)
+		entries, err := p.readChunk(ctx, after, most)
 		if err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (p *Pipeline) read(ctx context.Context, after uint64, chunks chan<- []Entry
 		after = entries[len(entries)-1].Position
 		p.stats.update(func(s *Stats) { s.Read = after })
 		select {
-		case chunks <- entries:
+		case chunks <- newChunk(entries, most):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

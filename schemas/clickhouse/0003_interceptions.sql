@@ -49,9 +49,12 @@ CREATE TABLE IF NOT EXISTS interceptions
     bytes_before     UInt64 CODEC(T64, ZSTD(1)),
     bytes_after      UInt64 CODEC(T64, ZSTD(1)),
     interceptors     UInt32,
-    INDEX by_exchange exchange_id TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX by_exchange exchange_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_session session TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_principal principal_ref TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_position position TYPE minmax GRANULARITY 1
 )
 ENGINE = $ENGINE
 PARTITION BY toYYYYMM(published)
-ORDER BY (tenant, server, target, time, event_id)
+ORDER BY (tenant, time, event_id)
 SETTINGS non_replicated_deduplication_window = 1000, replicated_deduplication_window = 1000

@@ -49,15 +49,18 @@ func TestStatements(t *testing.T) {
 	for _, m := range all {
 		for _, engine := range []string{"", clickhouse.ReplicatedEngine} {
 			text := m.Statement(engine)
+			if strings.Contains(text, "$") || strings.Contains(text, ";") || strings.Contains(text, "now(") {
+				t.Errorf("%s holds a placeholder, a second statement or now()", m.Name)
+			}
+			if strings.HasPrefix(text, "CREATE VIEW IF NOT EXISTS ") {
+				continue
+			}
 			want := engine
 			if want == "" {
 				want = clickhouse.DefaultEngine
 			}
 			if !strings.Contains(text, "ENGINE = "+want+"\n") {
 				t.Errorf("%s does not use the engine %s", m.Name, want)
-			}
-			if strings.Contains(text, "$") || strings.Contains(text, ";") || strings.Contains(text, "now(") {
-				t.Errorf("%s holds a placeholder, a second statement or now()", m.Name)
 			}
 			if m.Version > 1 && !strings.Contains(text, "non_replicated_deduplication_window") {
 				t.Errorf("%s has no deduplication window", m.Name)

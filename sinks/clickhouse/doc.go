@@ -11,6 +11,6 @@
 // itself is wrong is the block halved, deterministically, until the culprit is found and dead-lettered; the halves have
 // tokens of their own, so that a repetition makes the same cuts.
 //
-// Events go to events (the sealed bytes), interceptions, exchanges, invocations and plans; open items to open_items and
-// bodies. Every table but events is a projection that can be made anew.
+// Events go to events (the sealed bytes), interceptions, invocations and plans; open items to open_items and bodies.
+// Every table but events is a projection that can be made anew; exchanges is a view of the interceptions that end one.
 package clickhouse

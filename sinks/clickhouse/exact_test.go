@@ -287,7 +287,7 @@ func TestBatchesEndWithTheMonth(t *testing.T) {
 func TestRefusedRowsAreFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "CHAINTRAIL_0", clickhouse.ContentEvents)
-	if err := r.conn.Exec(t.Context(), "ALTER TABLE exchanges ADD CONSTRAINT no_poison CHECK target != 'poison'"); err != nil {
+	if err := r.conn.Exec(t.Context(), "ALTER TABLE interceptions ADD CONSTRAINT no_poison CHECK kind != 'outcome' OR target != 'poison'"); err != nil {
 		t.Fatal(err)
 	}
 	w := sinktest.NewWriter()
@@ -356,10 +356,10 @@ func TestTableThatDoesNotFitIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "CHAINTRAIL_0", clickhouse.ContentEvents)
 	for _, statement := range []string{
-		"RENAME TABLE exchanges TO hidden",
-		"CREATE TABLE exchanges AS hidden",
-		"ALTER TABLE exchanges DROP COLUMN errors",
-		"ALTER TABLE exchanges ADD COLUMN errors Array(String)",
+		"RENAME TABLE interceptions TO hidden",
+		"CREATE TABLE interceptions AS hidden",
+		"ALTER TABLE interceptions DROP COLUMN errors",
+		"ALTER TABLE interceptions ADD COLUMN errors Array(String)",
 	} {
 		if err := r.conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -380,8 +380,8 @@ func TestTableThatDoesNotFitIsWaitedFor(t *testing.T) {
 				t.Error("a try failed without an error")
 			}
 		}
-		err := r.conn.Exec(t.Context(), "DROP TABLE exchanges SYNC")
-		mended <- errors.Join(err, r.conn.Exec(t.Context(), "RENAME TABLE hidden TO exchanges"))
+		err := r.conn.Exec(t.Context(), "DROP TABLE interceptions SYNC")
+		mended <- errors.Join(err, r.conn.Exec(t.Context(), "RENAME TABLE hidden TO interceptions"))
 	}()
 	r.drain(t)
 	if err := <-mended; err != nil {

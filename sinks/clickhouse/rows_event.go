@@ -11,9 +11,8 @@ import (
 type eventBlocks struct {
 	stream        string
 	events        eventRows
-	interceptions operationRows
+	interceptions interceptionRows
 	invocations   invocationRows
-	exchanges     operationRows
 	plans         planRows
 }
 
@@ -22,10 +21,7 @@ func newEventBlocks(stream string, entries []sinks.Entry) *eventBlocks {
 	b := &eventBlocks{stream: stream}
 	for i := range entries {
 		switch event := entries[i].Event; event.Kind {
-		case schemas.KindOutcome:
-			b.exchanges.hint++
-			fallthrough
-		case schemas.KindRequest:
+		case schemas.KindRequest, schemas.KindOutcome:
 			b.interceptions.hint++
 			fallthrough
 		case schemas.KindInvocation:
@@ -35,17 +31,15 @@ func newEventBlocks(stream string, entries []sinks.Entry) *eventBlocks {
 	}
 	b.events.hint = len(entries)
 	b.events.init()
-	b.interceptions.init("interceptions")
-	b.interceptions.kind = col[string](&b.interceptions.block, "kind")
+	b.interceptions.init()
 	b.invocations.init()
-	b.exchanges.init("exchanges")
 	b.plans.init()
 	return b
 }
 
 // all returns the blocks in the order of their inserts: the sealed bytes first.
 func (b *eventBlocks) all() []*block {
-	return []*block{&b.events.block, &b.interceptions.block, &b.invocations.block, &b.exchanges.block, &b.plans.block}
+	return []*block{&b.events.block, &b.interceptions.block, &b.invocations.block, &b.plans.block}
 }
 
 // add appends what an event becomes. Results of deferred work that are named in known are left out of invocations.
@@ -57,13 +51,9 @@ func (b *eventBlocks) add(e *sinks.Entry, known map[string]bool) {
 	}
 	b.events.add(o)
 	switch event.Kind {
-	case schemas.KindRequest:
+	case schemas.KindRequest, schemas.KindOutcome:
 		b.interceptions.add(o)
 		b.invocations.add(o, nil)
-	case schemas.KindOutcome:
-		b.interceptions.add(o)
-		b.invocations.add(o, nil)
-		b.exchanges.add(o)
 	case schemas.KindInvocation:
 		b.invocations.add(o, known)
 	case schemas.KindPlan:

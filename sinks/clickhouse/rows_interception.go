@@ -4,12 +4,11 @@ import (
 	"github.com/chaintrail/chaintrail/schemas"
 )
 
-// operationRows has one row for each event that tells of an operation: interceptions (request and outcome events) and
-// exchanges (outcome events) have the same columns.
-type operationRows struct {
+// interceptionRows has one row for each request and outcome event; the view exchanges shows those of outcomes.
+type interceptionRows struct {
 	block
 	place
-	kind            *values[string] // interceptions only
+	kind            *values[string]
 	callID          ids
 	parentID        ids
 	gateway         *values[string]
@@ -51,10 +50,11 @@ type operationRows struct {
 	interceptors    counts
 }
 
-func (r *operationRows) init(table string) {
+func (r *interceptionRows) init() {
 	b := &r.block
-	b.table = table
+	b.table = "interceptions"
 	r.place = newPlace(b)
+	r.kind = col[string](b, "kind")
 	r.callID = idColumn(b, "call_id")
 	r.parentID = idColumn(b, "parent_id")
 	r.gateway = col[string](b, "gateway")
@@ -96,14 +96,12 @@ func (r *operationRows) init(table string) {
 	r.interceptors = countColumn(b, "interceptors")
 }
 
-func (r *operationRows) add(o *origin) {
+func (r *interceptionRows) add(o *origin) {
 	event := o.entry.Event
 	c, a, op, d := groups(event)
 	before, after := bodySizes(event.Open)
 	r.at(o)
-	if r.kind != nil {
-		r.kind.add(string(event.Kind))
-	}
+	r.kind.add(string(event.Kind))
 	r.callID.put(c.Call)
 	r.parentID.put(c.Parent)
 	r.gateway.add(event.Gateway)
