@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -24,7 +23,7 @@ func (i *Interceptor) makeHead(config jsonx.Value) {
 		head = appendInt(head, i.entry.TimeoutMS)
 	}
 	head = append(head, ',')
-	i.head, i.config = head, config
+	i.head = head
 }
 
 // message holds the part of the invoke params that belongs to the message: encoded once, and copied behind the head of
@@ -73,35 +72,6 @@ func (m *message) body(envelope bool) []byte {
 	return b
 }
 
-// prepare makes what an invocation of i reads of the message, so that several can read it at the same time.
-func (m *message) prepare(i *Interceptor) {
-	if i.direct == nil {
-		m.body(i.entry.Envelope)
-	}
-}
-
-// newCall is an invocation as an interceptor of this process takes it. It has copies of its own: a handler that changes
-// them, against the rules, changes nothing that is forwarded or that another one sees.
-func (i *Interceptor) newCall(m *message, meta jsonx.Value) *interceptor.Call {
-	payload := m.payload
-	if payload == nil {
-		payload = jsonx.Value(emptyPayload)
-	}
-	all := make([]byte, 0, len(payload)+len(m.context)+len(i.config)+len(meta))
-	own := func(v []byte) jsonx.Value {
-		if v == nil {
-			return nil
-		}
-		from := len(all)
-		all = append(all, v...)
-		return all[from:len(all):len(all)]
-	}
-	return &interceptor.Call{
-		Name: i.entry.Name, Event: m.event, Phase: m.phase, Payload: own(payload), Context: own(m.context),
-		Config: own(i.config), Meta: own(meta), Timeout: max(0, i.entry.TimeoutMS),
-	}
-}
-
 // replace makes another payload the current one.
 func (m *message) replace(payload jsonx.Value) {
 	m.payload, m.bare, m.enveloped = payload, nil, nil
@@ -148,6 +118,12 @@ func (c *Context) append(b []byte) []byte {
 	b = append(c.Timestamp.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z07:00"), '"')
 	if c.SessionID != "" {
 		b = appendString(append(b, `,"sessionId":`...), c.SessionID)
+	}
+	if c.Server != "" {
+		b = appendString(append(b, `,"io.chaintrail/server":`...), c.Server)
+	}
+	if c.Target != "" {
+		b = appendString(append(b, `,"io.chaintrail/target":`...), c.Target)
 	}
 	return append(b, '}')
 }

@@ -26,6 +26,10 @@ type Context struct {
 	SpanID    string    `json:"spanId,omitzero"`
 	Timestamp time.Time `json:"timestamp"` // arrival of the message
 	SessionID string    `json:"sessionId,omitzero"`
+	// Server and Target are ours: the configured name of the MCP server, and of a response the tool, prompt or
+	// resource that was asked for, which the result itself does not tell.
+	Server string `json:"io.chaintrail/server,omitzero"`
+	Target string `json:"io.chaintrail/target,omitzero"`
 }
 
 // Principal is who calls.

@@ -51,7 +51,7 @@ func serveStack(ctx context.Context, address, backend, dir string, control bool)
 	if err != nil {
 		return err
 	}
-	validator, err := newServer(control, 1, 0)
+	validator, err := newValidator(control)
 	if err != nil {
 		return err
 	}

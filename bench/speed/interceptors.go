@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,52 +16,25 @@ import (
 )
 
 const (
-	passName     = "pass"
-	controlDelay = time.Millisecond
+	validatorName = "bench/pass"
+	controlDelay  = time.Millisecond
 )
 
-// newServer has that many validators that let everything pass, and mutators that leave everything as it is.
-func newServer(control bool, validators, mutators int) (*interceptor.Server, error) {
-	wait := func() {
-		if control {
-			time.Sleep(controlDelay)
-		}
-	}
-	described := func(kind string, i int) interceptor.Descriptor {
-		return interceptor.Descriptor{
-			Name: "bench/" + kind + strconv.Itoa(i), Version: "1", Hooks: interceptor.OnRequest("tools/call"),
-		}
-	}
-	var list []interceptor.Interceptor
-	for i := range validators {
-		list = append(list, interceptor.Validator(described(passName, i),
-			func(context.Context, *interceptor.Call) (interceptor.Verdict, error) {
-				wait()
-				return interceptor.Pass(), nil
-			}))
-	}
-	for i := range mutators {
-		list = append(list, interceptor.Mutator(described("same", i),
-			func(context.Context, *interceptor.Call) (interceptor.Mutation, error) {
-				wait()
-				return interceptor.Unmodified(), nil
-			}))
-	}
-	return interceptor.New(nil, list...)
+// newValidator is a server of one validator that lets everything pass.
+func newValidator(control bool) (*interceptor.Server, error) {
+	return interceptor.New(nil, interceptor.Validator(
+		interceptor.Descriptor{Name: validatorName, Version: "1", Hooks: interceptor.OnRequest("tools/call")},
+		func(context.Context, *interceptor.Call) (interceptor.Verdict, error) {
+			if control {
+				time.Sleep(controlDelay)
+			}
+			return interceptor.Pass(), nil
+		}))
 }
 
-// serveInterceptors serves interceptors on standard input and output, lean or as a go-sdk server. The arguments are
-// those of [settings.roleCommand].
-func serveInterceptors(ctx context.Context, sdk bool, arg func(int) string) error {
-	validators, err := strconv.Atoi(arg(1))
-	if err != nil {
-		return err
-	}
-	mutators, err := strconv.Atoi(arg(2))
-	if err != nil {
-		return err
-	}
-	server, err := newServer(arg(0) == "true", validators, mutators)
+// serveInterceptors serves the validator on standard input and output, lean or as a go-sdk server.
+func serveInterceptors(ctx context.Context, sdk, control bool) error {
+	server, err := newValidator(control)
 	if err != nil {
 		return err
 	}
@@ -76,7 +48,7 @@ func serveInterceptors(ctx context.Context, sdk bool, arg func(int) string) erro
 	return s.Run(ctx, &mcp.StdioTransport{})
 }
 
-// newPlan puts in force what connect leads to.
+// newPlan puts the one validator in force that connect leads to.
 func newPlan(ctx context.Context, host string, connect func(context.Context) (chain.Conn, error)) (*chain.Set, error) {
 	set, err := chain.NewSet(chain.SetOptions{
 		Server: "bench",
@@ -102,9 +74,9 @@ func (c *childConn) Close() error {
 	return err
 }
 
-func (s *settings) connectChild(role string, validators, mutators int) func(ctx context.Context) (chain.Conn, error) {
+func (s *settings) connectChild(role string) func(ctx context.Context) (chain.Conn, error) {
 	return func(ctx context.Context) (chain.Conn, error) {
-		child, err := wire.StartChild(wire.ChildConfig{Command: s.roleCommand(role, validators, mutators), Logger: s.log})
+		child, err := wire.StartChild(wire.ChildConfig{Command: s.roleCommand(role), Logger: s.log})
 		if err != nil {
 			return nil, err
 		}
@@ -122,8 +94,12 @@ func (s *settings) connectChild(role string, validators, mutators int) func(ctx 
 	}
 }
 
-func (s *settings) roleCommand(role string, validators, mutators int) []string {
-	return []string{s.self, role, strconv.FormatBool(s.control), strconv.Itoa(validators), strconv.Itoa(mutators)}
+func (s *settings) roleCommand(role string) []string {
+	argv := []string{s.self, role}
+	if s.control {
+		argv = append(argv, "true")
+	}
+	return argv
 }
 
 // rawParams and rawResult carry JSON through the go-sdk as it is.

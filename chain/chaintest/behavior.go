@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/chaintrail/chaintrail/chain/builtin"
 	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
@@ -50,11 +51,19 @@ func Behavior(name string, d interceptor.Descriptor) (interceptor.Interceptor, e
 			panic("crash")
 		}), nil
 	case "cross-boundary-guard":
-		return interceptor.Validator(d, newGuard().validate), nil
+		return bind(builtin.Namespace+"leak-guard", d)
 	case "secretless-redactor":
-		return interceptor.Mutator(d, redact), nil
+		return bind(builtin.Namespace+"secret-redactor", d)
 	}
 	return interceptor.Interceptor{}, fmt.Errorf("unknown behaviour %q", name)
+}
+
+// bind takes the behaviour of a built-in under the descriptor of a fixture.
+func bind(name string, d interceptor.Descriptor) (interceptor.Interceptor, error) {
+	made, err := builtin.New(name, nil)
+	d.Type = made.Descriptor.Type
+	made.Descriptor = d
+	return made, err
 }
 
 // note reads arguments.note.

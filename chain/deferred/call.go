@@ -53,6 +53,11 @@ func contextOf(e *schemas.Event, open *schemas.Context) chain.Context {
 		Principal: chain.Principal{Type: open.PrincipalType, ID: open.Principal, Claims: open.Claims},
 		Timestamp: e.Time.Std(), SessionID: open.SessionID,
 	}
+	if op := e.Operation; op != nil {
+		if c.Server = op.Server; op.Phase == schemas.PhaseResponse {
+			c.Target = open.Target
+		}
+	}
 	if c.Principal.Type == "" && e.Actor != nil {
 		c.Principal.Type = e.Actor.Type
 	}

@@ -39,7 +39,7 @@ func TestWorkerCall(t *testing.T) {
 		inv := job.Event.Invocations[1]
 		want := `{"name":"acme/sink","config":{"level":"high"},"timeoutMs":2000,"event":"tools/call","phase":"request","payload":{"name":"buy","arguments":{"n":9007199254740993}},` +
 			`"context":{"principal":{"type":"user","id":"alice","claims":{"dept":"ops"}},` +
-			`"traceId":"4bf92f3577b34da6a3ce929d0e0e4736","spanId":"00f067aa0ba902b7","timestamp":"2026-11-30T12:00:00.000Z","sessionId":"s-3"},` +
+			`"traceId":"4bf92f3577b34da6a3ce929d0e0e4736","spanId":"00f067aa0ba902b7","timestamp":"2026-11-30T12:00:00.000Z","sessionId":"s-3","io.chaintrail/server":"shop"},` +
 			`"_meta":{"io.chaintrail/invocationId":"` + inv.ID + `","io.chaintrail/exchange":"` + job.Event.Correlation.Exchange.String() +
 			`","io.chaintrail/phase":"request","io.chaintrail/stage":"payload.before","io.chaintrail/attempt":1}}`
 		if diff := cmp.Diff(string(got), want); diff != "" {

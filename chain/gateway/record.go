@@ -91,6 +91,10 @@ func (x *exchange) newRecord(kind schemas.Kind, phase schemas.Phase) *schemas.Re
 // run takes a payload through the plan; the event gets its id now, because it names the interception.
 func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.Value) chain.Result {
 	rec.Event.ID = uuid.NewV7()
+	target := ""
+	if rec.Event.Operation.Phase == schemas.PhaseResponse {
+		target = x.facts.target
+	}
 	res := x.plan.Run(ctx, chain.Input{
 		Interception: rec.Event.ID,
 		Event:        x.msg.Method,
@@ -103,6 +107,8 @@ func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.V
 			SpanID:    x.ids.SpanID,
 			Timestamp: x.started,
 			SessionID: x.session.id,
+			Server:    rec.Event.Operation.Server,
+			Target:    target,
 		},
 	})
 	rec.Event.Invocations = res.Invocations

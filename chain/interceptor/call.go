@@ -36,6 +36,8 @@ type Caller struct {
 	SpanID    string `json:"spanId"`
 	Timestamp string `json:"timestamp"` // RFC 3339
 	SessionID string `json:"sessionId"`
+	Server    string `json:"io.chaintrail/server"` // configured name of the MCP server; chaintrail tells it
+	Target    string `json:"io.chaintrail/target"` // of a response: the tool, prompt or resource; chaintrail tells it
 }
 
 // Caller decodes the context liberally: what is missing is empty.
@@ -125,31 +127,20 @@ func parseCall(params jsonx.Value) (call *Call, fault string) {
 		}
 	}
 	call.Phase = schemas.Phase(phase)
-	if fault := call.complete(); fault != "" {
-		return nil, fault
-	}
-	return call, ""
-}
-
-// complete checks the members and finds out the rest. It says what is wrong with them.
-func (c *Call) complete() (fault string) {
 	switch {
-	case c.Name == "":
-		return "name is missing"
-	case c.Event == "":
-		return "event is missing"
-	case c.Phase != schemas.PhaseRequest && c.Phase != schemas.PhaseResponse:
-		return "phase is neither request nor response"
-	case len(c.Payload) == 0:
-		return "payload is missing"
-	case c.Timeout < 0:
-		return "timeoutMs is not a positive number"
+	case call.Name == "":
+		return nil, "name is missing"
+	case call.Event == "":
+		return nil, "event is missing"
+	case call.Phase != schemas.PhaseRequest && call.Phase != schemas.PhaseResponse:
+		return nil, "phase is neither request nor response"
+	case call.Payload == nil:
+		return nil, "payload is missing"
 	}
-	c.Timeout = min(c.Timeout, maxTimeout)
-	version, _ := wire.MemberString(c.Meta, wire.MetaProtocolVersion)
-	c.modern = wire.Modern(version)
-	c.unwrap()
-	return ""
+	version, _ := wire.MemberString(call.Meta, wire.MetaProtocolVersion)
+	call.modern = wire.Modern(version)
+	call.unwrap()
+	return call, ""
 }
 
 // maxTimeout bounds timeoutMs to a day, so that no multiplication overflows.

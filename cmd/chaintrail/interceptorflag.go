@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chaintrail/chaintrail/chain/builtin"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 )
 
 // interceptorFlag adds --interceptor: interceptor servers without a configuration file.
 func (a *app) interceptorFlag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&a.interceptors, "interceptor", nil,
-		"interceptor server, beside the configured ones: a URL or a command line; repeatable")
+		"interceptor server, beside the configured ones: a URL, a command line or a built-in; repeatable")
 }
 
 // addFlagged lays the servers of --interceptor behind the configured ones.
@@ -36,6 +37,12 @@ func flaggedHost(spec string) (config.Host, error) {
 			return config.Host{}, errors.New("is not an http or https URL")
 		}
 		return config.Host{Name: stdioName(spec, nil), URL: spec}, nil
+	}
+	if strings.HasPrefix(spec, builtin.Namespace) {
+		if _, err := builtin.New(spec, nil); err != nil {
+			return config.Host{}, err
+		}
+		return config.Host{Name: strings.TrimPrefix(spec, builtin.Namespace), Builtin: spec}, nil
 	}
 	command, err := splitCommand(spec)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/demo"
-	"github.com/chaintrail/chaintrail/internal/detect"
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 )
 
@@ -80,11 +79,7 @@ func (n *node) up(ctx context.Context, demoMode bool) error {
 
 // startDemo serves the shop on loopback and its interceptors in this process.
 func (n *node) startDemo(ctx context.Context) error {
-	redactor, err := detect.New(detect.Config{})
-	if err != nil {
-		return err
-	}
-	server, err := demo.Interceptors(version, redactor)
+	server, err := demo.Interceptors(version)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/builtin"
 	"github.com/chaintrail/chaintrail/chain/gateway"
 	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
@@ -28,6 +29,40 @@ func (n *node) addLocal(host string, server *interceptor.Server) {
 	n.inprocess[host] = chain.Local(server)
 }
 
+// addBuiltins makes the configured built-ins, each with state of its own, once for chain and deferred work.
+func (n *node) addBuiltins() error {
+	for i := range n.cfg.Interceptors {
+		h := &n.cfg.Interceptors[i]
+		if _, made := n.inprocess[h.Name]; made || h.Builtin == "" {
+			continue
+		}
+		options, err := h.Instance(version, n.cfg.Dir("interceptors", h.Name))
+		if err != nil {
+			return usage(fmt.Errorf("interceptors %s: %w", h.Name, err))
+		}
+		made, err := builtin.New(h.Builtin, &options)
+		if err != nil {
+			return usage(fmt.Errorf("interceptors %s: %w", h.Name, err))
+		}
+		server, err := interceptor.New(&interceptor.Options{Name: h.Name, Version: version, Logger: n.log}, made)
+		if err != nil {
+			return usage(fmt.Errorf("interceptors %s: %w", h.Name, err))
+		}
+		n.addLocal(h.Name, server)
+	}
+	return nil
+}
+
+// configured reports whether the configuration names a host.
+func (n *node) configured(host string) bool {
+	for i := range n.cfg.Interceptors {
+		if n.cfg.Interceptors[i].Name == host {
+			return true
+		}
+	}
+	return false
+}
+
 // runChain connects the interceptor servers and puts the first plan in force; each plan is recorded
 // before it is.
 func (n *node) runChain(ctx context.Context) error {
@@ -38,7 +73,13 @@ func (n *node) runChain(ctx context.Context) error {
 	if len(n.cfg.Backends) == 1 {
 		opts.Server = n.cfg.Backends[0].Name
 	}
+	if err := n.addBuiltins(); err != nil {
+		return err
+	}
 	for host, local := range n.inprocess {
+		if n.configured(host) {
+			continue
+		}
 		opts.Hosts = append(opts.Hosts, chain.HostSpec{
 			Ref: schemas.HostRef{Host: host}, Connect: local,
 		})
@@ -80,8 +121,19 @@ func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {
 		}
 		spec.Ref.Configs[name] = encoded
 	}
+	if h.Builtin != "" && h.Config != nil {
+		options, err := h.Instance(version, "")
+		if err != nil {
+			return spec, fmt.Errorf("interceptors %s: %w", h.Name, err)
+		}
+		spec.Ref.Configs[h.InterceptorName()] = options.Config
+	}
 	for name, o := range h.Overrides {
 		spec.Overrides[name] = override(o)
+	}
+	if h.Builtin != "" {
+		spec.Connect = n.inprocess[h.Name]
+		return spec, nil
 	}
 	ref := spec.Ref
 	spec.Connect = func(ctx context.Context) (chain.Conn, error) { return n.dialHost(ctx, ref, h.Headers) }

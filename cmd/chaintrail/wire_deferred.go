@@ -21,6 +21,9 @@ const deferredHold = 8 * time.Second
 
 // runDeferred runs the sinks and audit-mode interceptors that this process can reach.
 func (n *node) runDeferred(ctx context.Context) error {
+	if err := n.addBuiltins(); err != nil {
+		return err
+	}
 	manager := deferred.NewManager(deferred.ManagerOptions{
 		Plans: newPlanSource(n.bus.js, n.log),
 		Sources: func(_ context.Context, entry schemas.PlanEntry) (deferred.Source, error) {

@@ -32,7 +32,7 @@ func (s *textScan) iban(start int) int {
 		return 0
 	}
 	end, head, rest := start, 0, 0
-	for n := 0; n < length; n++ {
+	for n := range length {
 		if n > 0 && n%4 == 0 && end+1 < len(t) && (t[end] == ' ' || t[end] == '-') {
 			end++
 		}

@@ -57,13 +57,16 @@ type Backend struct {
 	Shared  bool              `yaml:"shared"` // one child for all sessions
 }
 
-// Host is an interceptor server: a URL or a command.
+// Host is an interceptor server: a URL, a command, or a built-in interceptor in this process.
 type Host struct {
 	Name         string              `yaml:"name"`
 	URL          string              `yaml:"url"`
 	Headers      map[string]string   `yaml:"headers"`
 	Command      []string            `yaml:"command"`
 	Env          map[string]string   `yaml:"env"`
+	Builtin      string              `yaml:"builtin"`   // name, such as chaintrail/pii-redactor
+	As           string              `yaml:"as"`        // of a built-in: name in place of its own
+	Config       map[string]any      `yaml:"config"`    // of a built-in
 	Envelope     bool                `yaml:"envelope"`  // send {method, params} instead of bare params
 	Timeout      time.Duration       `yaml:"timeout"`   // default for its interceptors
 	Overrides    map[string]Override `yaml:"overrides"` // by interceptor name

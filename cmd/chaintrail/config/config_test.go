@@ -23,6 +23,9 @@ func TestErrorsNameKeyValueAndLine(t *testing.T) {
 		{"both endpoints", "backends:\n  - name: a\n    url: http://h/mcp\n    command: [x]\n", "c.yaml:2: backends[0]: has both url and command; keep one of them"},
 		{"bad bus", "bus:\n  url: 'nats://a:4222,foo bar'\n", `c.yaml:2: bus.url: "foo bar" is not a NATS URL: write nats://host:4222 or tls://host:4222, several with commas between`},
 		{"same name twice", "backends:\n  - {name: a, url: 'http://h/mcp'}\n  - {name: a, url: 'http://i/mcp'}\n", `c.yaml:3: backends[1].name: "a" is the name of backends[0] too; names are paths, so each is used once`},
+		{"builtin and url", "interceptors:\n  - {name: a, url: 'http://h/mcp', builtin: chaintrail/policy}\n", "c.yaml:2: interceptors[0]: has builtin and also url, command or configs; keep builtin with config, or the others"},
+		{"config without builtin", "interceptors:\n  - {name: a, url: 'http://h/mcp', config: {}}\n", "c.yaml:2: interceptors[0]: has as or config without builtin; the configurations of a server's interceptors go under configs: by name"},
+		{"fault of a built-in's config", "interceptors:\n  - name: a\n    builtin: chaintrail/leak-guard\n    config: {scope: world}\n", `c.yaml:4: interceptors[0].config: chaintrail/leak-guard: configuration is wrong: scope: "world" is not one of session, principal`},
 		{"not YAML", "a: [", "c.yaml: not YAML: line 1: did not find expected node content"},
 		{"two documents", "tenant: a\n---\ntenant: b\n", "c.yaml: has more than one YAML document; keep one"},
 	} {

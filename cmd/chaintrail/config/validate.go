@@ -118,7 +118,14 @@ func (c *checker) hosts(hosts []Host) {
 	for i, h := range hosts {
 		key := fmt.Sprintf("interceptors[%d]", i)
 		c.name(key+".name", h.Name)
-		c.endpoint(key, h.URL, h.Command)
+		if h.Builtin == "" {
+			c.endpoint(key, h.URL, h.Command)
+			if h.As != "" || h.Config != nil {
+				c.add(key, "has as or config without builtin; the configurations of a server's interceptors go under configs: by name")
+			}
+		} else {
+			c.builtin(key, h)
+		}
 		c.notNegative(key+".timeout", h.Timeout)
 		if first, ok := seen[h.Name]; ok {
 			c.add(key+".name", "%q is the name of interceptors[%d] too", h.Name, first)
