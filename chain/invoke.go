@@ -109,7 +109,7 @@ func failure(ctx context.Context, err error) Answer {
 		a.State = schemas.StateMalformed
 		return a
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		a.State = schemas.StateTimeout
 	}
 	return a

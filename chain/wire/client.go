@@ -70,6 +70,12 @@ type Client struct {
 	lost    error // set when the connection ended
 	nextID  uint64
 
+	pull  puller        // nil when only Run can read
+	role  chan struct{} // holds a token while someone reads; nil without pull
+	over  chan struct{} // closed when a read met the end
+	once  sync.Once     // closes over
+	cause error         // of the end, nil if it was in order; read after over
+
 	waiters sync.Pool // of chan answer
 	server  atomic.Pointer[Server]
 
@@ -103,6 +109,9 @@ func NewClient(conn Conn, opts *ClientOptions) *Client {
 		c.opts.Logger = slog.Default()
 	}
 	c.nextID = c.start
+	if c.pull = pullerOf(conn); c.pull != nil {
+		c.role, c.over = make(chan struct{}, 1), make(chan struct{})
+	}
 	c.waiters.New = func() any { return make(chan answer, 1) }
 	return c
 }
@@ -114,7 +123,7 @@ func (c *Client) Run(ctx context.Context) error {
 	var helpers sync.WaitGroup
 	helpers.Go(func() { c.writeControl(ctx) }) // exits with ctx
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Close() })
-	err := c.conn.Receive(ctx, c.dispatch, c.skipped)
+	err := c.receive(ctx)
 	c.fail(err)
 	stopped := ctx.Err() != nil
 	cancel()
@@ -126,6 +135,13 @@ func (c *Client) Run(ctx context.Context) error {
 		err = nil
 	}
 	return err
+}
+
+func (c *Client) receive(ctx context.Context) error {
+	if c.pull != nil {
+		return c.rest()
+	}
+	return c.conn.Receive(ctx, c.dispatch, c.skipped)
 }
 
 // Done is closed when the connection is lost.
@@ -170,16 +186,38 @@ func (c *Client) call(ctx context.Context, method string, params jsonx.Value) (j
 		}
 		// The answer came before the failure: it holds.
 	}
-	select {
-	case a := <-wait:
+	if a, ok := c.await(ctx, wait); ok {
 		return c.finish(a, wait)
-	case <-ctx.Done():
-		if !c.forget(id) { // the answer came at the same time
-			return c.finish(<-wait, wait)
+	}
+	if !c.forget(id) { // the answer came at the same time
+		return c.finish(<-wait, wait)
+	}
+	c.waiters.Put(wait)
+	c.cancel(ctx, id, method)
+	return nil, fmt.Errorf("call %s: %w", method, context.Cause(ctx))
+}
+
+// await waits for an answer, and reads for all if nobody else does; false means that ctx is done.
+func (c *Client) await(ctx context.Context, wait <-chan answer) (answer, bool) {
+	select { // without a look at the others, which costs more
+	case c.role <- struct{}{}:
+	default:
+		select {
+		case a := <-wait:
+			return a, true
+		case <-ctx.Done():
+			return answer{}, false
+		case c.role <- struct{}{}:
 		}
-		c.waiters.Put(wait)
-		c.cancel(ctx, id, method)
-		return nil, fmt.Errorf("call %s: %w", method, context.Cause(ctx))
+	}
+	if a, ok := c.lead(ctx, wait); ok {
+		return a, true
+	}
+	select { // the connection has ended, and Run fails all calls
+	case a := <-wait:
+		return a, true
+	case <-ctx.Done():
+		return answer{}, false
 	}
 }
 

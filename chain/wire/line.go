@@ -30,9 +30,11 @@ type LineOptions struct {
 // ReadMessage and Receive by one goroutine at a time.
 type LineConn struct {
 	in           *bufio.Reader
+	part         partLine
 	out          io.WriteCloser
 	closeIn      io.Closer // nil when the reader cannot be closed
 	deadline     writeDeadliner
+	readDeadline readDeadliner // nil when a read cannot be interrupted
 	maxMessage   int
 	writeTimeout time.Duration
 
@@ -69,6 +71,9 @@ func NewLineConn(r io.Reader, w io.WriteCloser, opts *LineOptions) *LineConn {
 	}
 	c.closeIn, _ = r.(io.Closer)
 	c.deadline, _ = w.(writeDeadliner)
+	if d, ok := r.(readDeadliner); ok && d.SetReadDeadline(time.Time{}) == nil {
+		c.readDeadline = d
+	}
 	return c
 }
 
@@ -79,7 +84,7 @@ func (c *LineConn) ReadMessage() ([]byte, error) {
 	c.reading.Store(true)
 	for {
 		line, err := c.readLine()
-		if errors.Is(err, ErrTooLarge) {
+		if errors.Is(err, ErrTooLarge) || errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, err
 		}
 		if err != nil {
@@ -93,38 +98,6 @@ func (c *LineConn) ReadMessage() ([]byte, error) {
 			return line, nil
 		}
 	}
-}
-
-func (c *LineConn) readLine() ([]byte, error) {
-	chunk, err := c.in.ReadSlice('\n')
-	if err == nil && len(chunk)-1 <= c.maxMessage {
-		return bytes.Clone(chunk), nil
-	}
-	// Pieces are joined once at the end: growing one slice would copy a long line many times.
-	pieces, size := [][]byte{bytes.Clone(chunk)}, len(chunk)
-	for errors.Is(err, bufio.ErrBufferFull) && size <= c.maxMessage+len("\r\n") {
-		chunk, err = c.in.ReadSlice('\n')
-		pieces, size = append(pieces, bytes.Clone(chunk)), size+len(chunk)
-	}
-	tooLong := errors.Is(err, bufio.ErrBufferFull)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = c.in.ReadSlice('\n')
-	}
-	var line []byte
-	if !tooLong {
-		line = bytes.Join(pieces, nil)
-	}
-	switch {
-	case tooLong || len(bytes.TrimRight(line, "\r\n")) > c.maxMessage:
-		return nil, fmt.Errorf("%w: line exceeds %d bytes and was skipped", ErrTooLarge, c.maxMessage)
-	case errors.Is(err, io.EOF) && len(bytes.Trim(line, " \t\r\n")) > 0:
-		return line, nil // a last line without its end; the next read says EOF
-	case errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe):
-		return nil, ErrClosed
-	case err != nil:
-		return nil, err
-	}
-	return line, nil
 }
 
 // Receive hands each message to deliver until the connection ends; the orderly end is a nil error.
@@ -182,6 +155,9 @@ func (c *LineConn) Send(ctx context.Context, raw []byte, _ func([]byte)) error {
 			_ = c.written(1, err) // whoever writes next is told
 		}()
 		return fmt.Errorf("write line: %w", context.DeadlineExceeded)
+	}
+	if ok && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = context.DeadlineExceeded // of ctx, whose own timer may be a moment late
 	}
 	return c.written(n, err)
 }
