@@ -97,6 +97,16 @@ func (h *host) verified() bool {
 	}
 }
 
+// inProcess returns the server if it is one of this process; its connection is never lost.
+func (h *host) inProcess() *interceptor.Server {
+	if c := h.conn.Load(); c != nil {
+		if conn, ok := c.Conn.(local); ok {
+			return conn.server
+		}
+	}
+	return nil
+}
+
 // suspect has the server listed again soon.
 func (h *host) suspect() {
 	select {

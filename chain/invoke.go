@@ -26,6 +26,8 @@ type Interceptor struct {
 	caller  Caller
 	timeout time.Duration
 	head    []byte // first part of the invoke params
+	config  jsonx.Value
+	direct  *interceptor.Server // takes invocations without their encoding; nil unless it is in this process
 }
 
 // NewInterceptor makes an interceptor from its entry in a plan; config is sent with each call, nil for none, and MUST
@@ -33,6 +35,9 @@ type Interceptor struct {
 func NewInterceptor(entry schemas.PlanEntry, config jsonx.Value, caller Caller) *Interceptor {
 	i := &Interceptor{entry: entry, caller: caller, timeout: time.Duration(entry.TimeoutMS) * time.Millisecond}
 	i.makeHead(config)
+	if h, ok := caller.(*host); ok && !entry.Envelope { // an envelope is a matter of the encoding
+		i.direct = h.inProcess()
+	}
 	return i
 }
 
@@ -74,7 +79,7 @@ func (i *Interceptor) timeoutOrDefault() time.Duration {
 // the same time.
 func (i *Interceptor) invoke(ctx context.Context, m *message, meta jsonx.Value) Answer {
 	start := time.Now()
-	raw, err := i.call(ctx, i.params(m.body(i.entry.Envelope), meta))
+	raw, err := i.call(ctx, m, meta)
 	var a Answer
 	if err != nil {
 		a = failure(ctx, err)
@@ -86,13 +91,16 @@ func (i *Interceptor) invoke(ctx context.Context, m *message, meta jsonx.Value) 
 }
 
 // call turns a panic of an interceptor in this process into an error.
-func (i *Interceptor) call(ctx context.Context, params jsonx.Value) (raw jsonx.Value, err error) {
+func (i *Interceptor) call(ctx context.Context, m *message, meta jsonx.Value) (raw jsonx.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the value may hold payload: only its type is told
 			raw, err = nil, fmt.Errorf("%w with a %T", ErrPanic, p)
 		}
 	}()
-	return i.caller.Call(ctx, interceptor.MethodInvoke, params)
+	if i.direct != nil {
+		return i.direct.InvokeCall(ctx, i.newCall(m, meta))
+	}
+	return i.caller.Call(ctx, interceptor.MethodInvoke, i.params(m.body(i.entry.Envelope), meta))
 }
 
 // failure classifies an invocation without a result.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -23,7 +24,7 @@ func (i *Interceptor) makeHead(config jsonx.Value) {
 		head = appendInt(head, i.entry.TimeoutMS)
 	}
 	head = append(head, ',')
-	i.head = head
+	i.head, i.config = head, config
 }
 
 // message holds the part of the invoke params that belongs to the message: encoded once, and copied behind the head of
@@ -70,6 +71,35 @@ func (m *message) body(envelope bool) []byte {
 	b = append(append(b, `,"context":`...), m.context...)
 	*at = b
 	return b
+}
+
+// prepare makes what an invocation of i reads of the message, so that several can read it at the same time.
+func (m *message) prepare(i *Interceptor) {
+	if i.direct == nil {
+		m.body(i.entry.Envelope)
+	}
+}
+
+// newCall is an invocation as an interceptor of this process takes it. It has copies of its own: a handler that changes
+// them, against the rules, changes nothing that is forwarded or that another one sees.
+func (i *Interceptor) newCall(m *message, meta jsonx.Value) *interceptor.Call {
+	payload := m.payload
+	if payload == nil {
+		payload = jsonx.Value(emptyPayload)
+	}
+	all := make([]byte, 0, len(payload)+len(m.context)+len(i.config)+len(meta))
+	own := func(v []byte) jsonx.Value {
+		if v == nil {
+			return nil
+		}
+		from := len(all)
+		all = append(all, v...)
+		return all[from:len(all):len(all)]
+	}
+	return &interceptor.Call{
+		Name: i.entry.Name, Event: m.event, Phase: m.phase, Payload: own(payload), Context: own(m.context),
+		Config: own(i.config), Meta: own(meta), Timeout: max(0, i.entry.TimeoutMS),
+	}
 }
 
 // replace makes another payload the current one.

@@ -29,6 +29,8 @@ type run struct {
 	answers []Answer
 	given   []int // by order: the version that it was given, or would have been
 	result  Result
+
+	crew validators
 }
 
 // Run takes a message through the plan: validators at once, mutators one after the other, in the order of the
@@ -59,10 +61,7 @@ func (p *Plan) runSequence(ctx context.Context, seq *sequence, in Input) Result 
 	}
 	r.deadline = p.deadline(r.start)
 	r.result = Result{Status: schemas.StatusSuccess, Payload: in.Payload, PlanDigest: p.record.Digest}
-	for i := range r.invs {
-		inv := &r.invs[i]
-		inv.ID = seal.InvocationID(in.Interception, inv.Host, inv.Interceptor, inv.Version)
-	}
+	r.identify()
 	if seq.inPath {
 		r.answers = make([]Answer, len(seq.items))
 		r.message = newMessage(&in)
@@ -76,6 +75,19 @@ func (p *Plan) runSequence(ctx context.Context, seq *sequence, in Input) Result 
 	}
 	r.finish()
 	return r.result
+}
+
+// identify gives every invocation its id; all ids share one string.
+func (r *run) identify() {
+	ids := make([]byte, 0, len(r.invs)*seal.InvocationIDSize)
+	for i := range r.invs {
+		inv := &r.invs[i]
+		ids = seal.AppendInvocationID(ids, r.in.Interception, inv.Host, inv.Interceptor, inv.Version)
+	}
+	all := string(ids)
+	for i := range r.invs {
+		r.invs[i].ID = all[i*seal.InvocationIDSize : (i+1)*seal.InvocationIDSize]
+	}
 }
 
 // validate runs the validators of the path at once. All finish, whatever any of them says.

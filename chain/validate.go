@@ -3,42 +3,62 @@ package chain
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/chaintrail/chaintrail/schemas"
 )
 
-// invokeAll invokes the validators of the path at once, the last one on this goroutine, and waits for all.
+// validators is the state of the validators that run at once.
+type validators struct {
+	next   atomic.Int32 // place in sequence.active of the next one to invoke
+	shared int64        // timeout of those that share a context, in milliseconds
+	others sync.WaitGroup
+}
+
+// invokeAll invokes the validators of the path at once, and waits for all. One that answers right away leaves the next
+// one to the same goroutine, because to wake another processor costs more than it does; as long as one does not
+// answer, the others go on.
 func (r *run) invokeAll(ctx context.Context) {
-	active := r.seq.active
-	var others sync.WaitGroup
-	//nolint:contextcheck // every one made below inherits from ctx
-	var limited context.Context // shared by those that start together and have equally long
-	var timeoutMS int64
-	for n, i := range active {
-		m := r.seq.items[i]
-		if limited == nil || timeoutMS != m.entry.TimeoutMS {
-			var cancel context.CancelFunc
-			limited, cancel = context.WithDeadline(ctx, r.limit(m)) //nolint:fatcontext // made of ctx, not of the one before
-			defer cancel()                                          // not before the last of them has finished
-			timeoutMS = m.entry.TimeoutMS
-		}
-		r.message.body(m.entry.Envelope) // made here, so that the goroutines only read it
-		others.Add(1)
-		if n == len(active)-1 {
-			r.invokeOne(limited, i, &others)
-			break
-		}
-		go r.invokeOne(limited, i, &others) // exits with its deadline
+	first := r.seq.items[r.seq.active[0]]
+	r.crew.shared = first.entry.TimeoutMS
+	limited, cancel := context.WithDeadline(ctx, r.limit(first))
+	defer cancel() // not before the last of them has finished
+	for _, i := range r.seq.active {
+		r.message.prepare(r.seq.items[i]) // made here, so that the goroutines only read it
 	}
-	others.Wait()
-	for _, i := range active {
+	r.work(ctx, limited)
+	r.crew.others.Wait()
+	for _, i := range r.seq.active {
 		r.answers[i].Fill(&r.invs[i])
 	}
 }
 
-func (r *run) invokeOne(ctx context.Context, order int, done *sync.WaitGroup) {
-	defer done.Done()
-	r.answers[order] = r.seq.items[order].invoke(ctx, &r.message, nil)
+// work invokes validators one by one while any is left. The first one it takes has it call for help: the helper runs
+// as soon as this goroutine waits or another processor is free, takes the next one, and calls for help likewise.
+func (r *run) work(ctx, limited context.Context) {
+	called := false
+	for {
+		n := int(r.crew.next.Add(1))
+		if n > len(r.seq.active) {
+			return
+		}
+		if n < len(r.seq.active) && !called {
+			called = true
+			r.crew.others.Go(func() { r.work(ctx, limited) }) // exits with the deadlines of what it invokes
+		}
+		r.invokeOne(ctx, limited, r.seq.active[n-1])
+	}
+}
+
+// invokeOne invokes a validator within the limit that it shares, or its own.
+func (r *run) invokeOne(ctx, limited context.Context, order int) {
+	m := r.seq.items[order]
+	if m.entry.TimeoutMS != r.crew.shared {
+		own, cancel := context.WithDeadline(ctx, r.limit(m))
+		defer cancel()
+		limited = own
+	}
+	r.answers[order] = m.invoke(limited, &r.message, nil)
 }
 
 // judge decides over what the validators said. A verdict counts before a failure, so that the caller hears the reason

@@ -51,7 +51,7 @@ func serveStack(ctx context.Context, address, backend, dir string, control bool)
 	if err != nil {
 		return err
 	}
-	validator, err := newValidator(control)
+	validator, err := newServer(control, 1, 0)
 	if err != nil {
 		return err
 	}

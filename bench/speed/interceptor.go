@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
+	"testing"
 	"time"
 	"uuid"
 
@@ -49,51 +51,69 @@ func inTurns(ctx context.Context, calls, run int, contenders []*contender) error
 	return nil
 }
 
-// measureInterceptor runs a plan of one validator, near and far, and the same call by a go-sdk client.
+// measureInterceptor runs plans near and far, and the same call by a go-sdk client.
 func measureInterceptor(ctx context.Context, s settings) (rows []row, err error) {
-	server, err := newValidator(s.control)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	near, err := s.planContender(ctx, "in process", chain.Local(server))
-	if err != nil {
-		return nil, err
-	}
-	lean, err := s.planContender(ctx, "over stdio, lean server", s.connectChild(roleLean))
-	if err != nil {
-		return nil, err
-	}
-	sdk, err := s.planContender(ctx, "over stdio, go-sdk server", s.connectChild(roleSDK))
-	if err != nil {
-		return nil, err
+	var contenders []*contender
+	var bounds []float64 // in the same order, µs; 0: a value beside
+	for _, c := range []struct {
+		name                 string
+		role                 string // empty: in process
+		validators, mutators int
+		bound                float64
+	}{
+		{"one no-op validator, 2 KB, in process", "", 1, 0, 10},
+		{"8 no-op validators, 2 KB, in process", "", 8, 0, 40},
+		{"one no-op validator, 2 KB, over stdio, lean server", roleLean, 1, 0, 80},
+		{"4 no-op validators and 4 mutators, 2 KB, over stdio, one lean server", roleLean, 4, 4, 350},
+		{"one no-op validator, 2 KB, over stdio, go-sdk server", roleSDK, 1, 0, 200},
+	} {
+		connect := s.connectChild(c.role, c.validators, c.mutators)
+		if c.role == "" {
+			server, err := newServer(s.control, c.validators, c.mutators)
+			if err != nil {
+				return nil, err
+			}
+			connect = chain.Local(server)
+		}
+		contender, err := planContender(ctx, c.name, c.validators+c.mutators, connect)
+		if err != nil {
+			return nil, err
+		}
+		contenders, bounds = append(contenders, contender), append(bounds, c.bound)
 	}
 	both, end, err := s.sdkContender(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if err := inTurns(ctx, s.rounds, 50, []*contender{near, lean, sdk, both}); err != nil {
+	contenders, bounds = append(contenders, both), append(bounds, 0)
+	if err := inTurns(ctx, s.rounds, 50, slices.Clone(contenders)); err != nil {
 		return nil, err
 	}
-	for _, c := range []struct {
-		*contender
-		bound float64
-	}{{near, 10}, {lean, 80}, {sdk, 200}, {both, 0}} {
-		what := "one no-op validator, 2 KB, " + c.name + ": p50"
-		r := atMost("interceptor", what, c.took.p50(), c.bound, "µs")
-		if c.bound == 0 {
-			r = beside("interceptor", what, c.took.p50(), "µs")
+	for i, c := range contenders {
+		r := atMost("interceptor", c.name+": p50", c.took.p50(), bounds[i], "µs")
+		if bounds[i] == 0 {
+			r = beside("interceptor", c.name+": p50", c.took.p50(), "µs")
 		}
 		r.measured += calmest(c.took)
 		rows = append(rows, r)
 	}
-	return rows, nil
+	return append(rows, atMost("interceptor", contenders[eightNear].name+": allocations",
+		contenders[eightNear].allocations(ctx), 80, "")), nil
+}
+
+// eightNear is the place of the eight validators in process.
+const eightNear = 1
+
+// allocations is how many objects a call leaves on the heap.
+func (c *contender) allocations(ctx context.Context) float64 {
+	return testing.AllocsPerRun(100, func() { _ = c.call(ctx) })
 }
 
 // planContender measures Plan.Run from the payload to the decision.
-func (s *settings) planContender(ctx context.Context, name string, connect func(context.Context) (chain.Conn, error)) (*contender, error) {
+func planContender(ctx context.Context, name string, invocations int, connect func(context.Context) (chain.Conn, error)) (*contender, error) {
 	set, err := newPlan(ctx, "speed", connect)
 	if err != nil {
 		return nil, err
@@ -109,8 +129,13 @@ func (s *settings) planContender(ctx context.Context, name string, connect func(
 	}
 	return &contender{name: name, call: func(ctx context.Context) error {
 		result := plan.Run(ctx, in)
-		if result.Denial != nil || len(result.Invocations) != 1 || result.Invocations[0].State != schemas.StateFinished {
-			return fmt.Errorf("the validator was to pass: %+v", result)
+		if result.Denial != nil || len(result.Invocations) != invocations {
+			return fmt.Errorf("the call was to pass %d interceptors: %+v", invocations, result)
+		}
+		for i := range result.Invocations {
+			if result.Invocations[i].State != schemas.StateFinished {
+				return fmt.Errorf("an interceptor did not finish: %+v", result.Invocations[i])
+			}
 		}
 		return nil
 	}}, nil
@@ -118,7 +143,7 @@ func (s *settings) planContender(ctx context.Context, name string, connect func(
 
 // sdkContender makes the same call with the go-sdk on both sides.
 func (s *settings) sdkContender(ctx context.Context) (c *contender, end func() error, err error) {
-	argv := s.roleCommand(roleSDK)
+	argv := s.roleCommand(roleSDK, 1, 0)
 	client := mcp.NewClient(&mcp.Implementation{Name: "speed", Version: "1"}, nil)
 	if err := mcp.AddSendingCustomMethod[*rawParams, *rawResult](client, interceptor.MethodInvoke); err != nil {
 		return nil, nil, err
@@ -129,8 +154,8 @@ func (s *settings) sdkContender(ctx context.Context) (c *contender, end func() e
 		return nil, nil, err
 	}
 	params := fmt.Appendf(nil, `{"name":%q,"event":"tools/call","phase":"request","timeoutMs":5000,"payload":%s}`,
-		validatorName, callParams(payloadBytes))
-	return &contender{name: "over stdio, go-sdk client and server", call: func(ctx context.Context) error {
+		"bench/"+passName+"0", callParams(payloadBytes))
+	return &contender{name: "one no-op validator, 2 KB, over stdio, go-sdk client and server", call: func(ctx context.Context) error {
 		_, err := mcp.CallCustomMethod[*rawParams, *rawResult](ctx, session, interceptor.MethodInvoke, &rawParams{raw: params})
 		return err
 	}}, session.Close, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,25 +17,52 @@ import (
 )
 
 const (
-	validatorName = "bench/pass"
-	controlDelay  = time.Millisecond
+	passName     = "pass"
+	controlDelay = time.Millisecond
 )
 
-// newValidator is a server of one validator that lets everything pass.
-func newValidator(control bool) (*interceptor.Server, error) {
-	return interceptor.New(nil, interceptor.Validator(
-		interceptor.Descriptor{Name: validatorName, Version: "1", Hooks: interceptor.OnRequest("tools/call")},
-		func(context.Context, *interceptor.Call) (interceptor.Verdict, error) {
-			if control {
-				time.Sleep(controlDelay)
-			}
-			return interceptor.Pass(), nil
-		}))
+// newServer has that many validators that let everything pass, and mutators that leave everything as it is.
+func newServer(control bool, validators, mutators int) (*interceptor.Server, error) {
+	wait := func() {
+		if control {
+			time.Sleep(controlDelay)
+		}
+	}
+	described := func(kind string, i int) interceptor.Descriptor {
+		return interceptor.Descriptor{
+			Name: "bench/" + kind + strconv.Itoa(i), Version: "1", Hooks: interceptor.OnRequest("tools/call"),
+		}
+	}
+	var list []interceptor.Interceptor
+	for i := range validators {
+		list = append(list, interceptor.Validator(described(passName, i),
+			func(context.Context, *interceptor.Call) (interceptor.Verdict, error) {
+				wait()
+				return interceptor.Pass(), nil
+			}))
+	}
+	for i := range mutators {
+		list = append(list, interceptor.Mutator(described("same", i),
+			func(context.Context, *interceptor.Call) (interceptor.Mutation, error) {
+				wait()
+				return interceptor.Unmodified(), nil
+			}))
+	}
+	return interceptor.New(nil, list...)
 }
 
-// serveInterceptors serves the validator on standard input and output, lean or as a go-sdk server.
-func serveInterceptors(ctx context.Context, sdk, control bool) error {
-	server, err := newValidator(control)
+// serveInterceptors serves interceptors on standard input and output, lean or as a go-sdk server. The arguments are
+// those of [settings.roleCommand].
+func serveInterceptors(ctx context.Context, sdk bool, arg func(int) string) error {
+	validators, err := strconv.Atoi(arg(1))
+	if err != nil {
+		return err
+	}
+	mutators, err := strconv.Atoi(arg(2))
+	if err != nil {
+		return err
+	}
+	server, err := newServer(arg(0) == "true", validators, mutators)
 	if err != nil {
 		return err
 	}
@@ -48,7 +76,7 @@ func serveInterceptors(ctx context.Context, sdk, control bool) error {
 	return s.Run(ctx, &mcp.StdioTransport{})
 }
 
-// newPlan puts the one validator in force that connect leads to.
+// newPlan puts in force what connect leads to.
 func newPlan(ctx context.Context, host string, connect func(context.Context) (chain.Conn, error)) (*chain.Set, error) {
 	set, err := chain.NewSet(chain.SetOptions{
 		Server: "bench",
@@ -74,9 +102,9 @@ func (c *childConn) Close() error {
 	return err
 }
 
-func (s *settings) connectChild(role string) func(ctx context.Context) (chain.Conn, error) {
+func (s *settings) connectChild(role string, validators, mutators int) func(ctx context.Context) (chain.Conn, error) {
 	return func(ctx context.Context) (chain.Conn, error) {
-		child, err := wire.StartChild(wire.ChildConfig{Command: s.roleCommand(role), Logger: s.log})
+		child, err := wire.StartChild(wire.ChildConfig{Command: s.roleCommand(role, validators, mutators), Logger: s.log})
 		if err != nil {
 			return nil, err
 		}
@@ -94,12 +122,8 @@ func (s *settings) connectChild(role string) func(ctx context.Context) (chain.Co
 	}
 }
 
-func (s *settings) roleCommand(role string) []string {
-	argv := []string{s.self, role}
-	if s.control {
-		argv = append(argv, "true")
-	}
-	return argv
+func (s *settings) roleCommand(role string, validators, mutators int) []string {
+	return []string{s.self, role, strconv.FormatBool(s.control), strconv.Itoa(validators), strconv.Itoa(mutators)}
 }
 
 // rawParams and rawResult carry JSON through the go-sdk as it is.

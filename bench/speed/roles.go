@@ -31,8 +31,8 @@ const (
 	roleProxy   = rolePrefix + "proxy"   // ADDRESS BACKEND
 	roleStack   = rolePrefix + "stack"   // ADDRESS BACKEND DIR CONTROL
 	roleEngine  = rolePrefix + "engine"  // DIR LIBRARY
-	roleLean    = rolePrefix + "lean"    // CONTROL
-	roleSDK     = rolePrefix + "sdk"     // CONTROL
+	roleLean    = rolePrefix + "lean"    // CONTROL VALIDATORS MUTATORS
+	roleSDK     = rolePrefix + "sdk"     // CONTROL VALIDATORS MUTATORS
 )
 
 func serveRole(role string, args []string) error {
@@ -59,7 +59,7 @@ func serveRole(role string, args []string) error {
 	case roleEngine:
 		return serveEngine(ctx, arg(0), arg(1))
 	case roleLean, roleSDK:
-		return serveInterceptors(ctx, role == roleSDK, arg(0) == "true")
+		return serveInterceptors(ctx, role == roleSDK, arg)
 	}
 	return errors.New("no such role")
 }

@@ -127,20 +127,31 @@ func parseCall(params jsonx.Value) (call *Call, fault string) {
 		}
 	}
 	call.Phase = schemas.Phase(phase)
-	switch {
-	case call.Name == "":
-		return nil, "name is missing"
-	case call.Event == "":
-		return nil, "event is missing"
-	case call.Phase != schemas.PhaseRequest && call.Phase != schemas.PhaseResponse:
-		return nil, "phase is neither request nor response"
-	case call.Payload == nil:
-		return nil, "payload is missing"
+	if fault := call.complete(); fault != "" {
+		return nil, fault
 	}
-	version, _ := wire.MemberString(call.Meta, wire.MetaProtocolVersion)
-	call.modern = wire.Modern(version)
-	call.unwrap()
 	return call, ""
+}
+
+// complete checks the members and finds out the rest. It says what is wrong with them.
+func (c *Call) complete() (fault string) {
+	switch {
+	case c.Name == "":
+		return "name is missing"
+	case c.Event == "":
+		return "event is missing"
+	case c.Phase != schemas.PhaseRequest && c.Phase != schemas.PhaseResponse:
+		return "phase is neither request nor response"
+	case len(c.Payload) == 0:
+		return "payload is missing"
+	case c.Timeout < 0:
+		return "timeoutMs is not a positive number"
+	}
+	c.Timeout = min(c.Timeout, maxTimeout)
+	version, _ := wire.MemberString(c.Meta, wire.MetaProtocolVersion)
+	c.modern = wire.Modern(version)
+	c.unwrap()
+	return ""
 }
 
 // maxTimeout bounds timeoutMs to a day, so that no multiplication overflows.

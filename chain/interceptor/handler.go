@@ -68,45 +68,50 @@ type SinkFunc func(ctx context.Context, call *Call) (Receipt, error)
 // Interceptor is a descriptor with its handler; see [Validator], [Mutator], [Sink].
 type Interceptor struct {
 	Descriptor Descriptor
-	run        func(ctx context.Context, call *Call) (outcome, error)
+	run        func(ctx context.Context, call *Call, out *outcome) error
 }
 
 // outcome is what a handler says beyond the common members of a result.
 type outcome struct {
 	modified bool
 	payload  jsonx.Value // of a mutation, bare
-	verdict  *Verdict
-	receipt  *Receipt
+	verdict  Verdict     // of a validator
+	receipt  Receipt     // of a sink
 	info     jsonx.Value
 }
 
 // Validator makes an interceptor that judges payloads.
 func Validator(d Descriptor, f ValidatorFunc) Interceptor {
 	d.Type = schemas.TypeValidation
-	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call) (outcome, error) {
-		v, err := f(ctx, call)
-		return outcome{verdict: &v, info: v.Info}, err
+	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call, out *outcome) error {
+		var err error
+		out.verdict, err = f(ctx, call)
+		out.info = out.verdict.Info
+		return err
 	}}
 }
 
 // Mutator makes an interceptor that changes payloads.
 func Mutator(d Descriptor, f MutatorFunc) Interceptor {
 	d.Type = schemas.TypeMutation
-	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call) (outcome, error) {
+	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call, out *outcome) error {
 		m, err := f(ctx, call)
 		if !m.Modified {
 			m.Payload = call.Payload
 		}
-		return outcome{modified: m.Modified, payload: m.Payload, info: m.Info}, err
+		out.modified, out.payload, out.info = m.Modified, m.Payload, m.Info
+		return err
 	}}
 }
 
 // Sink makes an interceptor that only takes note. It is never in the request path.
 func Sink(d Descriptor, f SinkFunc) Interceptor {
 	d.Type = schemas.TypeSink
-	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call) (outcome, error) {
-		r, err := f(ctx, call)
-		return outcome{receipt: &r, info: r.Info}, err
+	return Interceptor{Descriptor: d, run: func(ctx context.Context, call *Call, out *outcome) error {
+		var err error
+		out.receipt, err = f(ctx, call)
+		out.info = out.receipt.Info
+		return err
 	}}
 }
 

@@ -20,12 +20,12 @@ func appendResult(dst []byte, d *Descriptor, as schemas.InterceptorType, call *C
 	dst = append(append(append(dst, `,"phase":"`...), call.Phase...), '"')
 	var err error
 	switch {
-	case out.verdict != nil:
-		dst, err = appendVerdict(dst, out.verdict)
-	case out.receipt != nil && as == schemas.TypeValidation:
+	case d.Type == schemas.TypeValidation:
+		dst, err = appendVerdict(dst, &out.verdict)
+	case d.Type == schemas.TypeSink && as == schemas.TypeValidation:
 		dst = append(dst, `,"valid":true`...)
-	case out.receipt != nil:
-		dst, err = appendReceipt(dst, out.receipt)
+	case d.Type == schemas.TypeSink:
+		dst, err = appendReceipt(dst, &out.receipt)
 	default:
 		dst = strconv.AppendBool(append(dst, `,"modified":`...), out.modified)
 		dst = append(append(dst, `,"payload":`...), out.payload...)

@@ -1,12 +1,9 @@
 package interceptor
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -51,6 +48,7 @@ type Server struct {
 	events jsonx.Value // supportedEvents, an array
 
 	running sync.WaitGroup // handlers
+	flights sync.Pool      // of *flight
 }
 
 // entry is one interceptor as it is served.
@@ -80,6 +78,7 @@ func New(opts *Options, interceptors ...Interceptor) (*Server, error) {
 		s.opts.Logger = slog.Default()
 	}
 	s.slots = make(chan struct{}, s.opts.MaxConcurrent)
+	s.flights.New = func() any { return &flight{done: make(chan struct{}, 1)} }
 	var events []string
 	for _, i := range interceptors {
 		if err := i.Descriptor.validate(); err != nil {
@@ -180,103 +179,39 @@ func (s *Server) Invoke(ctx context.Context, params jsonx.Value) (jsonx.Value, e
 	if fault != "" {
 		return nil, badParams(fault)
 	}
-	e := s.byName[call.Name]
-	if e == nil {
-		return nil, unknownInterceptor(call.Name)
-	}
-	if !e.Descriptor.hooked(call.Event, call.Phase) {
-		return nil, notHooked(&e.Descriptor, call)
-	}
-	limit := time.Duration(call.Timeout) * time.Millisecond
-	if limit == 0 {
-		limit = s.opts.Timeout
-	}
-	start := time.Now()
-	out, err := s.runLimited(ctx, e, call, limit)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case errors.Is(err, errTimeout):
-		return nil, timedOut(&e.Descriptor, call, limit.Milliseconds())
-	default:
-		return nil, handlerFailed(&e.Descriptor, call.Phase, err)
-	}
-	if out.modified {
-		if err := checkPayload(out.payload); err != nil {
-			return nil, handlerFailed(&e.Descriptor, call.Phase, err)
-		}
-		out.payload = call.wrap(out.payload)
-	} else if call.envelope != nil {
-		out.payload = call.envelope
-	}
-	dst := make([]byte, 0, 192+len(out.payload))
-	result, err := appendResult(dst, &e.Descriptor, e.as, call, &out, time.Since(start).Milliseconds())
-	if err != nil {
-		return nil, handlerFailed(&e.Descriptor, call.Phase, err)
-	}
-	return result, nil
+	return s.invoke(ctx, call)
 }
 
-// checkPayload refuses a mutated payload that a strict reader would not take.
-func checkPayload(payload jsonx.Value) error {
-	traits, err := jsonx.Verify(payload, 0)
-	if err != nil || traits.Duplicates || traits.InvalidUTF8 {
-		return errors.New("mutated payload is not valid JSON")
+// InvokeCall is [Server.Invoke] for a caller in this process, without the encoding of the params: call holds what they
+// would hold, and belongs to the handler from then on.
+func (s *Server) InvokeCall(ctx context.Context, call *Call) (jsonx.Value, error) {
+	if fault := call.complete(); fault != "" {
+		return nil, badParams(fault)
 	}
-	return nil
+	return s.invoke(ctx, call)
 }
 
-var errTimeout = errors.New("timeout")
-
-// runLimited runs the handler until it returns, the limit passes or ctx ends, whichever is first.
-func (s *Server) runLimited(ctx context.Context, e *entry, call *Call, limit time.Duration) (outcome, error) {
-	select {
-	case s.slots <- struct{}{}:
-	default:
-		return outcome{}, errBusy
+func (s *Server) invoke(ctx context.Context, call *Call) (jsonx.Value, error) {
+	f, refusal := s.admit(call)
+	if refusal != nil {
+		return nil, refusal
 	}
-	if sooner, ok := ctx.Deadline(); limit > 0 && (!ok || time.Until(sooner) > limit) { // else ctx ends first anyway
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
-		defer cancel()
-	}
-	if ctx.Done() == nil {
-		defer func() { <-s.slots }()
-		return s.run(ctx, e, call)
-	}
-	type answer struct {
-		out outcome
-		err error
-	}
-	done := make(chan answer, 1)
-	s.running.Go(func() { // exits when the handler returns; Wait waits for it
-		defer func() { <-s.slots }()
-		out, err := s.run(ctx, e, call)
-		done <- answer{out, err}
-	})
-	select {
-	case a := <-done:
-		if a.err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-			return outcome{}, errTimeout // the handler gave up because of the limit
+	limited, cancel := f.limited(ctx)
+	defer cancel()
+	if limited.Done() != nil {
+		s.running.Add(1)
+		go f.fly(limited) // exits when the handler returns; Wait waits for it
+		select {
+		case <-f.done:
+		case <-limited.Done():
+			return nil, f.failure(ctx, context.Cause(limited)) // f is the handler's until it returns
 		}
-		return a.out, a.err
-	case <-ctx.Done():
-		return outcome{}, context.Cause(ctx)
+	} else {
+		f.run(limited)
 	}
-}
-
-// run calls the handler and turns a panic into an error.
-func (s *Server) run(ctx context.Context, e *entry, call *Call) (out outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil { // the value may hold payload: only its type is told
-			s.opts.Logger.ErrorContext(ctx, "interceptor panicked",
-				slog.String("interceptor", e.Descriptor.Name), slog.String("type", fmt.Sprintf("%T", p)),
-				slog.String("stack", string(bytes.TrimSpace(debug.Stack()))))
-			err = errPanic
-		}
-	}()
-	return e.run(ctx, call)
+	result, err := f.answer(ctx, limited)
+	s.release(f)
+	return result, err
 }
 
 // Wait returns when no handler runs any more, or with the cause of ctx. Call it when all ways of

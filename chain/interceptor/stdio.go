@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -126,6 +127,8 @@ func (s *session) start(ctx context.Context, msg wire.Message) {
 			s.send(ctx, wire.NewResponse(msg.ID, result))
 		}
 	})
+	// The call runs now, on this processor: reading on would block the thread that it waits for.
+	runtime.Gosched()
 }
 
 func (s *session) cancel(params jsonx.Value) {

@@ -70,17 +70,28 @@ func (n *node) catchUp(ctx context.Context) error {
 	}
 	n.drainJournal(ctx)
 	for _, w := range []struct {
-		stream string
-		writer pipeline
-	}{{bus.OpenStream(shard), n.store.open}, {bus.EventStream(shard), n.store.events}} {
+		stream, text string
+		writer       pipeline
+	}{{bus.OpenStream(shard), "storing payloads", n.store.open}, {bus.EventStream(shard), "storing events", n.store.events}} {
 		last, err := n.lastPosition(ctx, w.stream)
 		if err != nil {
 			return err
 		}
-		for w.writer.Stats().Position < last {
-			if !pause(ctx) {
-				return context.Cause(ctx)
-			}
+		if err := n.follow(ctx, w.writer, w.text, last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow waits until a writer has stored the stream up to a position.
+func (n *node) follow(ctx context.Context, writer pipeline, text string, last uint64) error {
+	p := n.app.progress(text, last)
+	defer p.end()
+	for at := writer.Stats().Position; at < last; at = writer.Stats().Position {
+		p.set(at)
+		if !pause(ctx) {
+			return context.Cause(ctx)
 		}
 	}
 	return nil

@@ -139,16 +139,24 @@ func (k Key) Pseudonym(domain, name string) Pseudonym {
 	return Pseudonym(hex.EncodeToString(out[:16]))
 }
 
+// InvocationIDSize is the length of an invocation id.
+const InvocationIDSize = 32
+
 // InvocationID names one interceptor's part in an interception: the same on every try, so that it
 // serves as idempotency key. 32 hex digits.
 func InvocationID(interception uuid.UUID, host, interceptor, version string) string {
+	return string(AppendInvocationID(make([]byte, 0, InvocationIDSize), interception, host, interceptor, version))
+}
+
+// AppendInvocationID appends an [InvocationID] to dst.
+func AppendInvocationID(dst []byte, interception uuid.UUID, host, interceptor, version string) []byte {
 	h := sha256.New()
 	h.Write(interception[:])
-	for _, s := range []string{host, interceptor, version} {
+	for _, s := range [...]string{host, interceptor, version} {
 		h.Write([]byte{0})
 		h.Write([]byte(s))
 	}
 	var out Hash
 	h.Sum(out[:0])
-	return hex.EncodeToString(out[:16])
+	return hex.AppendEncode(dst, out[:InvocationIDSize/2])
 }
