@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -70,7 +71,7 @@ func bindingsOf(found []binding, schema jsonx.Value, path []string) []binding {
 		if len(found) >= maxBindings {
 			break
 		}
-		at := append(path[:len(path):len(path)], string(p.Name))
+		at := slices.Concat(path, []string{string(p.Name)})
 		if header, ok := wire.MemberString(p.Value, annotation); ok && isToken(header) {
 			found = append(found, binding{path: at, header: http.CanonicalHeaderKey(wire.HeaderParamPrefix + header)})
 		}
