@@ -42,6 +42,8 @@ type Correlation struct {
 	Session         seal.Pseudonym `json:"session,omitzero"`          // of the MCP session id
 	RequestID       seal.Pseudonym `json:"request_id,omitzero"`       // of the JSON-RPC id, raw bytes
 	Parent          uuid.UUID      `json:"parent_id,omitzero"`        // exchange that this one arose in (sampling, elicitation)
+	StateIn         seal.Pseudonym `json:"state_in,omitzero"`         // of the requestState that the request brought; joins the rounds of one call
+	StateOut        seal.Pseudonym `json:"state_out,omitzero"`        // of the requestState that the result handed out
 	TraceID         string         `json:"trace_id,omitzero"`         // 32 lower-case hex digits (W3C Trace Context)
 	SpanID          string         `json:"span_id,omitzero"`          // 16 lower-case hex digits
 	ProtocolVersion string         `json:"protocol_version,omitzero"` // a known MCP revision, else "other"

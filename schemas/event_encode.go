@@ -232,6 +232,8 @@ func (w *encoder) correlation(c *Correlation) {
 	w.optStr("session", string(c.Session))
 	w.optStr("request_id", string(c.RequestID))
 	w.optID("parent_id", c.Parent)
+	w.optStr("state_in", string(c.StateIn))
+	w.optStr("state_out", string(c.StateOut))
 	w.optStr("trace_id", c.TraceID)
 	w.optStr("span_id", c.SpanID)
 	w.optStr("protocol_version", c.ProtocolVersion)

@@ -57,15 +57,5 @@ func (a *answer) httpStatus(version string) int {
 	if a.status != 0 {
 		return a.status
 	}
-	if !stateless(version) {
-		return http.StatusOK
-	}
-	switch a.code {
-	case wire.CodeMethodNotFound:
-		return http.StatusNotFound
-	case wire.CodeInvalidParams, wire.CodeInvalidRequest, wire.CodeParseError,
-		wire.CodeHeaderMismatch, wire.CodeMissingCapability, wire.CodeVersion:
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
+	return wire.ErrorStatus(version, a.code)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
+	"github.com/chaintrail/chaintrail/schemas/seal"
 )
 
 // exchange is the life of one request, whatever carries it:
@@ -23,17 +24,20 @@ import (
 // One goroutine at a time owns the right to end it; the outcome is recorded exactly once.
 type exchange struct {
 	arrival
-	lane    *lane
-	plan    Plan // the one in force at arrival, for both phases
-	rules   *Rules
-	facts   facts
-	id      uuid.UUID
-	call    uuid.UUID
-	started time.Time
-	ids     *schemas.Correlation
-	actor   *schemas.Actor
-	op      schemas.Operation
-	shed    bool // the journal did not take the request event, on purpose
+	lane     *lane
+	plan     Plan // the one in force at arrival, for both phases
+	rules    *Rules
+	facts    facts
+	id       uuid.UUID
+	call     uuid.UUID
+	round    *call          // the call that this is another round of; nil: none, or not known
+	stateIn  seal.Pseudonym // of the state that the request brought
+	started  time.Time
+	ids      *schemas.Correlation
+	actor    *schemas.Actor
+	op       schemas.Operation
+	forwards jsonx.Value // the params that are forwarded
+	shed     bool        // the journal did not take the request event, on purpose
 
 	mu        sync.Mutex              // guards what follows
 	cancel    context.CancelCauseFunc // of the phase that runs; nil: none
@@ -107,6 +111,9 @@ func (x *exchange) admit(ctx context.Context) (msg wire.Message, a answer, forwa
 		res = x.run(ctx, rec, payload)
 	}
 	v := verdictOf(&res, x.interrupted())
+	if v.outcome == "" && !x.reverse {
+		x.steady(payload, &res)
+	}
 	if v.outcome == "" && x.facts.answers {
 		var out jsonx.Value
 		if out, v = x.replies(ctx, current(&res, payload)); v.outcome == "" && !bytes.Equal(out, current(&res, payload)) {
@@ -124,6 +131,7 @@ func (x *exchange) admit(ctx context.Context) (msg wire.Message, a answer, forwa
 	if v.outcome != "" {
 		return msg, x.conclude(ctx, v), false
 	}
+	x.forwards = current(&res, payload)
 	if err := x.forwarded(); err != nil {
 		return msg, x.conclude(ctx, verdictOfInterrupt(err)), false
 	}
@@ -160,6 +168,9 @@ func (x *exchange) settle(ctx context.Context, msg wire.Message) answer {
 		res = x.run(ctx, rec, msg.Result)
 		if other := verdictOf(&res, x.interrupted()); other.outcome != "" {
 			v = other
+		}
+		if res.Modified {
+			res.Payload = narrowCache(msg.Result, keepMember(msg.Result, res.Payload, "requestState"))
 		}
 	}
 	if v.outcome == schemas.OutcomeAllowed && !x.reverse && bytes.Contains(msg.Result, []byte(`"inputRequests"`)) {

@@ -142,19 +142,8 @@ func backend(t *testing.T, kind string, p *fakePlan) Backend {
 	switch kind {
 	case "http", "http-json", "stateless":
 		stop := make(chan struct{})
-		s := sdkServer(stop)
-		h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{
-			Stateless: kind == "stateless", JSONResponse: kind == "http-json",
-		})
-		srv := httptest.NewServer(h)
-		t.Cleanup(func() {
-			close(stop)
-			srv.Close()
-			for ss := range s.Sessions() { // those whose client could not say goodbye
-				_ = ss.Close()
-			}
-		})
-		b.URL = srv.URL
+		b.URL = serveSDK(t, sdkServer(stop), &mcp.StreamableHTTPOptions{Stateless: kind == "stateless", JSONResponse: kind == "http-json"})
+		t.Cleanup(func() { close(stop) })
 	default:
 		exe, err := os.Executable()
 		if err != nil {
@@ -163,6 +152,19 @@ func backend(t *testing.T, kind string, p *fakePlan) Backend {
 		b.Command, b.Env, b.Shared = []string{exe}, map[string]string{childEnv: "sdk"}, kind == "shared"
 	}
 	return b
+}
+
+// serveSDK serves a real server over HTTP.
+func serveSDK(t *testing.T, s *mcp.Server, opts *mcp.StreamableHTTPOptions) (url string) {
+	t.Helper()
+	srv := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, opts))
+	t.Cleanup(func() {
+		srv.Close()
+		for ss := range s.Sessions() { // those whose client could not say goodbye
+			_ = ss.Close()
+		}
+	})
+	return srv.URL
 }
 
 // connect makes a real client at an HTTP endpoint.

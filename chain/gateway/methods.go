@@ -1,5 +1,7 @@
 package gateway
 
+import "github.com/chaintrail/chaintrail/chain/wire"
+
 // Methods with a rule of their own.
 const (
 	methodInitialize  = "initialize"
@@ -30,9 +32,7 @@ const (
 const eventOther = "other"
 
 // stateless reports whether a version has no sessions.
-func stateless(version string) bool {
-	return len(version) == len(version20260728) && version >= version20260728
-}
+func stateless(version string) bool { return wire.Modern(version) }
 
 // batches reports whether a version allows batches; an unknown one counts as 2025-03-26, as the
 // transport of that revision demands.

@@ -27,11 +27,7 @@ func (x *exchange) identify() {
 	if x.facts.client.name == "" {
 		x.facts.client = client
 	}
-	if x.facts.requestState != "" {
-		if call, ok := x.lane.calls.get(key.Pseudonym("state", x.facts.requestState)); ok {
-			x.call = call
-		}
-	}
+	x.rejoin()
 	parent := x.facts.meta.Traceparent
 	if parent == "" {
 		parent = x.traceparent
@@ -41,6 +37,7 @@ func (x *exchange) identify() {
 		Exchange:        x.id,
 		Call:            x.call,
 		Session:         x.session.pseudonym,
+		StateIn:         x.stateIn,
 		RequestID:       key.Pseudonym("request", string(x.msg.ID)),
 		Parent:          x.parent,
 		TraceID:         traceID,
@@ -246,7 +243,5 @@ func (l *lane) learn(x *exchange, result jsonx.Value) {
 		version, _ := wire.MemberString(result, "protocolVersion")
 		x.session.learn(version, x.facts.client)
 	}
-	if state := stateOf(result); state != "" {
-		l.calls.put(l.opts.Key.Pseudonym("state", state), x.call)
-	}
+	x.expectRound(result)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
+	"github.com/chaintrail/chaintrail/schemas/seal"
 )
 
 // From protocol 2026-07-28 on a server asks its client by a result with inputRequests, and gets the
@@ -51,9 +52,8 @@ func (x *exchange) ask(ctx context.Context, result jsonx.Value) (jsonx.Value, ve
 		}
 		return nil, blockedBy(a)
 	}
-	state := stateOf(result)
 	for _, a := range admitted {
-		x.lane.park(ctx, a, x.lane.roundKey(state, a.msg.ID))
+		x.lane.park(ctx, a, roundKey(x.ids.StateOut, a.msg.ID))
 	}
 	if !bytes.Equal(changed, requests) {
 		return wire.WithMember(result, "inputRequests", changed), verdict{}
@@ -126,7 +126,7 @@ func (x *exchange) parked(ctx context.Context, m jsonx.Member) *exchange {
 	if err != nil {
 		return nil
 	}
-	if inner := x.lane.rounds.take(x.lane.roundKey(x.facts.requestState, id)); inner != nil {
+	if inner := x.lane.rounds.take(roundKey(x.stateIn, id)); inner != nil {
 		return inner
 	}
 	in, err := x.innerOf(string(m.Name), methodOfAnswer(m.Value), nil)
@@ -176,19 +176,10 @@ func blockedBy(a answer) verdict {
 	return verdict{outcome: schemas.OutcomeDenied, cause: causeRound, rpc: rpc}
 }
 
-func (l *lane) roundKey(state string, id jsonx.Value) string {
-	if state == "" {
-		return ""
-	}
-	return string(l.opts.Key.Pseudonym("state", state)) + string(id)
-}
+func roundKey(state seal.Pseudonym, id jsonx.Value) string { return string(state) + string(id) }
 
-// park keeps an exchange for the retry. Without a state to find it by it ends at once.
+// park keeps an exchange for the retry.
 func (l *lane) park(ctx context.Context, x *exchange, key string) {
-	if key == "" {
-		x.fail(ctx, causeNoAnswer, "the server gave no requestState to find the answer by")
-		return
-	}
 	l.registry.park(x)
 	if old := l.rounds.put(key, x); old != nil {
 		old.fail(ctx, causeNoAnswer, "no retry came")

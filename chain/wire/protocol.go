@@ -18,7 +18,9 @@ func Versions() []string {
 func LegacyVersions() []string { return Versions()[1:] }
 
 // Modern tells whether a protocol version has no initialize and no sessions (2026-07-28 and later).
-func Modern(version string) bool { return version >= Version20260728 }
+func Modern(version string) bool {
+	return len(version) == len(Version20260728) && version >= Version20260728
+}
 
 // Methods that wire itself knows.
 const (

@@ -22,6 +22,8 @@ CREATE TABLE IF NOT EXISTS interceptions
     target_ref       String,
     session          String,
     request_id       String,
+    state_in         String,
+    state_out        String,
     principal_type   LowCardinality(String),
     principal_ref    String,
     verified_by      LowCardinality(String),

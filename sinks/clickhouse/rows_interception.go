@@ -21,6 +21,8 @@ type interceptionRows struct {
 	targetRef       *values[string]
 	session         *values[string]
 	requestID       *values[string]
+	stateIn         *values[string]
+	stateOut        *values[string]
 	principalType   *values[string]
 	principalRef    *values[string]
 	verifiedBy      *values[string]
@@ -67,6 +69,8 @@ func (r *interceptionRows) init() {
 	r.targetRef = col[string](b, "target_ref")
 	r.session = col[string](b, "session")
 	r.requestID = col[string](b, "request_id")
+	r.stateIn = col[string](b, "state_in")
+	r.stateOut = col[string](b, "state_out")
 	r.principalType = col[string](b, "principal_type")
 	r.principalRef = col[string](b, "principal_ref")
 	r.verifiedBy = col[string](b, "verified_by")
@@ -114,6 +118,8 @@ func (r *interceptionRows) add(o *origin) {
 	r.targetRef.add(string(op.TargetRef))
 	r.session.add(string(c.Session))
 	r.requestID.add(string(c.RequestID))
+	r.stateIn.add(string(c.StateIn))
+	r.stateOut.add(string(c.StateOut))
 	r.principalType.add(a.Type)
 	r.principalRef.add(string(a.Pseudonym))
 	r.verifiedBy.add(a.VerifiedBy)
