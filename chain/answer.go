@@ -178,7 +178,7 @@ func (i *Interceptor) echo(f *resultFields, phase schemas.Phase) string {
 		return !ok || got != want
 	}
 	switch {
-	case differs(f.interceptor, i.entry.Name):
+	case differs(f.interceptor, i.entry.OwnName()):
 		return "interceptor"
 	case differs(f.kind, string(i.entry.Type)) && (i.entry.Type != schemas.TypeSink || differs(f.kind, "observability")):
 		return "type"

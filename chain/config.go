@@ -2,8 +2,10 @@ package chain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -24,11 +26,22 @@ const (
 	DenyGeneric DenyDetail = "generic" // code and a fixed text only
 )
 
+// Duplicates says what becomes of interceptors of one name on several servers.
+type Duplicates string
+
+// The ways with duplicates.
+const (
+	DuplicatesRefuse Duplicates = "refuse" // the configuration is in error
+	DuplicatesKeep   Duplicates = "keep"   // all run; each is named server/name
+	DuplicatesFirst  Duplicates = "first"  // that of the first server runs, the others are noted as ignored
+)
+
 // Config is what holds for every interceptor of a plan. Zero values mean the defaults.
 type Config struct {
 	Server       string        // configured name of the MCP server that the plan stands before
 	ChainTimeout time.Duration // for all interceptors of one message together; negative: none
 	DenyDetail   DenyDetail    // empty means DenySEP
+	Duplicates   Duplicates    // empty means DuplicatesRefuse
 }
 
 // HostConfig is what is configured about one interceptor server.
@@ -38,6 +51,7 @@ type HostConfig struct {
 	Ref       schemas.HostRef
 	Envelope  bool                // send requests as {method, params} instead of bare params
 	Timeout   time.Duration       // of an interceptor without one of its own; 0 means DefaultTimeout
+	Only      []string            // patterns of interceptor names that are wanted, such as "acme/*"; empty: all
 	Overrides map[string]Override // by interceptor name
 }
 
@@ -55,6 +69,13 @@ type Override struct {
 func (c *Config) validate() error { // fills the defaults in
 	if c.ChainTimeout == 0 {
 		c.ChainTimeout = DefaultChainTimeout
+	}
+	switch c.Duplicates {
+	case "":
+		c.Duplicates = DuplicatesRefuse
+	case DuplicatesRefuse, DuplicatesKeep, DuplicatesFirst:
+	default:
+		return fmt.Errorf("%w: duplicates %q is neither refuse, keep nor first", ErrConfig, c.Duplicates)
 	}
 	switch c.DenyDetail {
 	case "":
@@ -100,6 +121,13 @@ func (h *HostConfig) validate() error {
 		}
 	}
 	return nil
+}
+
+// wants reports whether the name filter lets an interceptor in.
+func (h *HostConfig) wants(name string) bool {
+	return len(h.Only) == 0 || slices.ContainsFunc(h.Only, func(pattern string) bool {
+		return interceptor.Match(pattern, name, "")
+	})
 }
 
 // apply puts what is configured over what the descriptor says.

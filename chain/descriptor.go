@@ -22,6 +22,8 @@ const (
 	noteSinkInAudit = "sink_in_audit_mode"
 	noteMalformed   = "malformed"
 	noteDuplicate   = "duplicate"
+	noteFiltered    = "filtered"     // not among the names that are wanted
+	noteProtocol    = "incompatible" // not for the protocol version of the session
 )
 
 const originDescriptor = "descriptor"
@@ -34,8 +36,8 @@ type listing struct {
 }
 
 // parseList reads an answer to interceptors/list, liberally: older shapes of descriptors become the one of today. A
-// descriptor that is not understood becomes a note; an answer that holds no list is an error.
-func parseList(host string, answer jsonx.Value) (listing, error) {
+// descriptor that is not understood, or not for the protocol version of the session, becomes a note; an answer that holds no list is an error.
+func parseList(host, protocol string, answer jsonx.Value) (listing, error) {
 	var page listing
 	traits, err := jsonx.Verify(answer, 0)
 	if err != nil {
@@ -56,7 +58,7 @@ func parseList(host string, answer jsonx.Value) (listing, error) {
 		if len(page.entries)+len(page.notes) >= maxDescriptors {
 			return page, fmt.Errorf("%w: more than %d interceptors", ErrList, maxDescriptors)
 		}
-		entry, reason := parseDescriptor(value)
+		entry, reason := parseDescriptor(value, protocol)
 		entry.Host = host
 		if reason == "" && seen[entry.Name] {
 			reason = noteDuplicate
@@ -71,8 +73,8 @@ func parseList(host string, answer jsonx.Value) (listing, error) {
 	return page, nil
 }
 
-// parseDescriptor reads one descriptor; a reason says why it is not in force.
-func parseDescriptor(value jsonx.Value) (entry schemas.PlanEntry, reason string) {
+// parseDescriptor reads one descriptor; a reason says why it is not in force. An empty protocol suits all.
+func parseDescriptor(value jsonx.Value, protocol string) (entry schemas.PlanEntry, reason string) {
 	if value.Kind() != '{' {
 		return entry, noteMalformed
 	}
@@ -111,14 +113,19 @@ func parseDescriptor(value jsonx.Value) (entry schemas.PlanEntry, reason string)
 	if entry.Hooks, ok = f.readHooks(); !ok {
 		return entry, noteMalformed
 	}
+	if suits, ok := compatible(f.compat, protocol); !ok {
+		return entry, noteMalformed
+	} else if !suits {
+		return entry, noteProtocol
+	}
 	entry.Origin = []string{originDescriptor}
 	return entry, ""
 }
 
 // descriptorFields are the members of a descriptor that mean something here.
 type descriptorFields struct {
-	name, version, kind, mode, failOpen, priority jsonx.Value
-	hooks, hook, events, phase                    jsonx.Value // hook, events and phase: older shapes
+	name, version, kind, mode, failOpen, priority, compat jsonx.Value
+	hooks, hook, events, phase                            jsonx.Value // hook, events and phase: older shapes
 }
 
 func (f *descriptorFields) set(m jsonx.Member) {
@@ -135,6 +142,8 @@ func (f *descriptorFields) set(m jsonx.Member) {
 		f.failOpen = m.Value
 	case "priorityHint":
 		f.priority = m.Value
+	case "compat":
+		f.compat = m.Value
 	case "hooks":
 		f.hooks = m.Value
 	case "hook":
@@ -144,6 +153,23 @@ func (f *descriptorFields) set(m jsonx.Member) {
 	case "phase":
 		f.phase = m.Value
 	}
+}
+
+// compatible reads the bounds of protocol versions; they are dates, so that they compare as texts.
+func compatible(v jsonx.Value, protocol string) (suits, ok bool) {
+	if isNull(v) {
+		return true, true
+	}
+	if v.Kind() != '{' {
+		return false, false
+	}
+	ok = true
+	bound := func(name string) string {
+		m, _ := jsonx.Lookup(v, name)
+		return readName(m, false, &ok)
+	}
+	least, most := bound("minProtocol"), bound("maxProtocol")
+	return protocol == "" || ((least == "" || least <= protocol) && (most == "" || protocol <= most)), ok
 }
 
 func readName(v jsonx.Value, required bool, ok *bool) string {

@@ -68,7 +68,7 @@ func TestDescriptors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := parseList("h", jsonx.Value(`{"interceptors":[`+test.text+`]}`))
+			got, err := parseList("h", "2025-11-25", jsonx.Value(`{"interceptors":[`+test.text+`]}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,12 +91,12 @@ func TestDescriptors(t *testing.T) {
 func TestListsThatAreNone(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{``, `null`, `{}`, `[]`, `{"interceptors":{}}`, `{"interceptors":[],"interceptors":[]}`, "{\"interceptors\":[\"\xff\"]}"} {
-		if got, err := parseList("h", jsonx.Value(text)); err == nil {
+		if got, err := parseList("h", "2025-11-25", jsonx.Value(text)); err == nil {
 			t.Errorf("%s is taken for the list %v", text, got)
 		}
 	}
 	const one = `{"name":"n","type":"sink","events":"*","phase":"both"}`
-	got, err := parseList("h", jsonx.Value(`{"interceptors":[`+one+`,`+one+`],"nextCursor":"c"}`))
+	got, err := parseList("h", "2025-11-25", jsonx.Value(`{"interceptors":[`+one+`,`+one+`],"nextCursor":"c"}`))
 	if err != nil || len(got.entries) != 1 || got.cursor != "c" || len(got.notes) != 1 || got.notes[0].Reason != noteDuplicate {
 		t.Errorf("two of one name give %+v, %v", got, err)
 	}
@@ -139,7 +139,7 @@ func FuzzParseList(f *testing.F) {
 	f.Add([]byte(`{"interceptors":[{"name":"n","type":"validation","mode":"enforce","priorityHint":3,"hook":{"events":["*"],"phase":"both"}}],"nextCursor":"c"}`))
 	f.Add([]byte(`{"interceptors":[{"name":"n","type":"sink","events":"*/request"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		page, err := parseList("h", data)
+		page, err := parseList("h", "2025-11-25", data)
 		if err != nil {
 			return
 		}

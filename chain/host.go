@@ -48,6 +48,7 @@ type host struct {
 
 	conn   atomic.Pointer[connection]
 	plural atomic.Bool   // the server knows only the plural name of invoke
+	stop   func()        // ends keeping it and waits; nil: it is not kept. Covered by Set.mu
 	doubt  chan struct{} // has a token when a call failed in a way that may mean a loss
 }
 
@@ -142,7 +143,7 @@ func (h *host) list(ctx context.Context, caller Caller) (entries []schemas.PlanE
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: server %q: %w", ErrDiscovery, name, err)
 		}
-		page, err := parseList(name, answer)
+		page, err := parseList(name, protocolOf(caller), answer)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: server %q: %w", ErrDiscovery, name, err)
 		}
@@ -163,6 +164,19 @@ func (h *host) list(ctx context.Context, caller Caller) (entries []schemas.PlanE
 	return nil, nil, fmt.Errorf("%w: server %q: the list has more than %d pages", ErrDiscovery, name, maxPages)
 }
 
+// protocolOf is the protocol version that a connection was agreed on; empty where it is not known.
+func protocolOf(caller Caller) string {
+	if c, ok := caller.(interface{ protocol() string }); ok {
+		return c.protocol()
+	}
+	if c, ok := caller.(interface{ Server() *wire.Server }); ok {
+		if server := c.Server(); server != nil {
+			return server.ProtocolVersion
+		}
+	}
+	return ""
+}
+
 // refresh lists again over the connection there is. A server that answers with an error stays connected and keeps
 // what it listed; one that does not answer is lost.
 func (h *host) refresh(ctx context.Context) ([]schemas.PlanEntry, []schemas.PlanNote, error) {
@@ -172,7 +186,7 @@ func (h *host) refresh(ctx context.Context) ([]schemas.PlanEntry, []schemas.Plan
 	}
 	limited, cancel := context.WithTimeout(ctx, h.limit)
 	defer cancel()
-	entries, notes, err := h.list(limited, c)
+	entries, notes, err := h.list(limited, c.Conn)
 	if err == nil || ctx.Err() != nil {
 		return entries, notes, err
 	}
@@ -260,6 +274,8 @@ func (l local) Call(ctx context.Context, method string, params jsonx.Value) (jso
 	}
 	return l.server.Handle(ctx, method, params)
 }
+
+func (l local) protocol() string { return wire.Versions()[0] }
 
 func (l local) Done() <-chan struct{} { return nil }
 func (l local) Close() error          { return nil }

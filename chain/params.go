@@ -15,7 +15,7 @@ const emptyPayload = "{}"
 // head is the part of the invoke params that belongs to the interceptor; what follows belongs to the message.
 func (i *Interceptor) makeHead(config jsonx.Value) {
 	head := append(make([]byte, 0, 64+len(config)), `{"name":`...)
-	head = appendString(head, i.entry.Name)
+	head = appendString(head, i.entry.OwnName())
 	if config != nil {
 		head = append(append(head, `,"config":`...), config...)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,34 +39,27 @@ type listed struct {
 // newPlan puts what servers list in force, under the configuration; config MUST be validated.
 func newPlan(config Config, hosts []listed) (*Plan, error) {
 	p := &Plan{config: config, record: schemas.Plan{Server: config.Server}}
-	owners := map[string]string{}
 	for i := range hosts {
-		h := &hosts[i]
-		if err := h.checkNames(); err != nil {
+		if err := hosts[i].checkNames(); err != nil {
 			return nil, err
 		}
-		for _, entry := range h.entries {
-			if owner, taken := owners[entry.Name]; taken {
-				return nil, fmt.Errorf("%w: interceptor %q is listed by servers %q and %q; rename it on one of them, or remove one server",
-					ErrConfig, entry.Name, owner, h.config.Ref.Host)
+		p.record.Ignored = append(p.record.Ignored, hosts[i].notes...)
+		p.refs = append(p.refs, hosts[i].config.Ref)
+	}
+	names, err := p.resolve(hosts)
+	if err != nil {
+		return nil, err
+	}
+	for i := range hosts {
+		for j := range hosts[i].entries {
+			name := names[member{hosts[i].config.Ref.Host, hosts[i].entries[j].Name}]
+			if name == "" {
+				continue
 			}
-			owners[entry.Name] = h.config.Ref.Host
-			entry.Origin = slices.Clone(entry.Origin)
-			if err := h.config.apply(&entry); err != nil {
+			if err := p.admit(&hosts[i], hosts[i].entries[j], name); err != nil {
 				return nil, err
 			}
-			setting := h.config.Ref.Configs[entry.Name]
-			if setting != nil {
-				canonical, err := jsonx.Canonical(setting)
-				if err != nil {
-					return nil, fmt.Errorf("%w: config of %q: %w", ErrConfig, entry.Name, err)
-				}
-				entry.Config = sha256.Sum256(canonical)
-			}
-			p.members = append(p.members, NewInterceptor(entry, setting, h.caller))
 		}
-		p.record.Ignored = append(p.record.Ignored, h.notes...)
-		p.refs = append(p.refs, h.config.Ref)
 	}
 	slices.SortFunc(p.members, func(a, b *Interceptor) int { return cmp.Compare(a.entry.Name, b.entry.Name) })
 	p.record.Entries = make([]schemas.PlanEntry, len(p.members))
@@ -79,6 +73,64 @@ func newPlan(config Config, hosts []listed) (*Plan, error) {
 	p.record.Digest = sha256.Sum256(text)
 	p.fill()
 	return p, nil
+}
+
+// admit makes an interceptor a member of the plan, under a name that is unique in it.
+func (p *Plan) admit(h *listed, entry schemas.PlanEntry, name string) error {
+	entry.Origin = slices.Clone(entry.Origin)
+	if err := h.config.apply(&entry); err != nil {
+		return err
+	}
+	setting := h.config.Ref.Configs[entry.Name]
+	if setting != nil {
+		canonical, err := jsonx.Canonical(setting)
+		if err != nil {
+			return fmt.Errorf("%w: config of %q: %w", ErrConfig, entry.Name, err)
+		}
+		entry.Config = sha256.Sum256(canonical)
+	}
+	if name != entry.Name {
+		entry.Name, entry.ListedAs = name, entry.Name
+	}
+	p.members = append(p.members, NewInterceptor(entry, setting, h.caller))
+	return nil
+}
+
+// resolve finds the name of each interceptor in the plan; one that is left out has none, and a note.
+func (p *Plan) resolve(hosts []listed) (map[member]string, error) {
+	owners := map[string][]string{} // servers, by interceptor name
+	for i := range hosts {
+		h := &hosts[i]
+		for j := range h.entries {
+			name := h.entries[j].Name
+			if !h.config.wants(name) {
+				p.record.Ignored = append(p.record.Ignored, schemas.PlanNote{Host: h.config.Ref.Host, Name: name, Reason: noteFiltered})
+				continue
+			}
+			owners[name] = append(owners[name], h.config.Ref.Host)
+		}
+	}
+	names := map[member]string{}
+	taken := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		for n, host := range owners[name] {
+			as := name
+			switch {
+			case len(owners[name]) == 1:
+			case p.config.Duplicates == DuplicatesKeep:
+				as = host + "/" + name
+			case n > 0 && p.config.Duplicates == DuplicatesFirst:
+				p.record.Ignored = append(p.record.Ignored, schemas.PlanNote{Host: host, Name: name, Reason: noteDuplicate})
+				continue
+			}
+			if other, clash := taken[as]; clash {
+				return nil, fmt.Errorf("%w: interceptor %q is listed by servers %q and %q; rename it on one of them, remove one server, or set duplicates to keep or first",
+					ErrConfig, as, other, host)
+			}
+			taken[as], names[member{host, name}] = host, as
+		}
+	}
+	return names, nil
 }
 
 // checkNames refuses configuration for an interceptor that the server does not have: it is a slip of the pen, and what

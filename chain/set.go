@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,13 +40,16 @@ type SetOptions struct {
 // stay in the plan and their invocations fail at once, so that each blocks or passes by its failOpen; the server is
 // connected again with growing pauses. A listing that cannot be put in force leaves the plan as it is.
 type Set struct {
-	opts  SetOptions
-	log   *slog.Logger
-	hosts []*host
-	plan  atomic.Pointer[Plan]
+	opts SetOptions
+	log  *slog.Logger
+	plan atomic.Pointer[Plan]
 
-	mu       sync.Mutex // covers the rest, and is held while OnPlan runs
-	listings []listed   // by host
+	changing sync.Mutex // held while a server is added or removed
+
+	mu       sync.Mutex  // covers the rest, and is held while OnPlan runs
+	hosts    []*host     //
+	listings []listed    // by host
+	spawn    func(*host) // has a server kept; nil while Run does not run
 }
 
 // NewSet checks the configuration. Nothing is connected until Start.
@@ -63,24 +67,32 @@ func NewSet(opts SetOptions) (*Set, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	names := map[string]bool{}
 	for i := range opts.Hosts {
-		spec := &s.opts.Hosts[i]
-		if err := spec.validate(); err != nil {
+		h, err := s.newHost(&s.opts.Hosts[i])
+		if err != nil {
 			return nil, err
 		}
-		if names[spec.Ref.Host] {
-			return nil, fmt.Errorf("%w: two interceptor servers are named %q", ErrConfig, spec.Ref.Host)
-		}
-		names[spec.Ref.Host] = true
-		h := &host{
-			spec: spec, limit: opts.ListLimit, policy: opts.Retry, doubt: make(chan struct{}, 1),
-			log: s.log.With(slog.String("host", spec.Ref.Host)),
-		}
 		s.hosts = append(s.hosts, h)
-		s.listings = append(s.listings, listed{config: &spec.HostConfig, caller: h})
+		s.listings = append(s.listings, listed{config: &h.spec.HostConfig, caller: h})
 	}
 	return s, nil
+}
+
+// newHost checks the configuration of one more server.
+func (s *Set) newHost(spec *HostSpec) (*host, error) {
+	if err := spec.validate(); err != nil {
+		return nil, err
+	}
+	name := spec.Ref.Host
+	for _, other := range s.hosts {
+		if other.spec.Ref.Host == name {
+			return nil, fmt.Errorf("%w: two interceptor servers are named %q", ErrConfig, name)
+		}
+	}
+	return &host{
+		spec: spec, limit: s.opts.ListLimit, policy: s.opts.Retry, doubt: make(chan struct{}, 1),
+		log: s.log.With(slog.String("host", name)),
+	}, nil
 }
 
 // Start connects and lists every server and puts the first plan in force. When it fails, nothing stays connected; the
@@ -110,14 +122,29 @@ func (s *Set) Start(ctx context.Context) error {
 // fail; drain them first.
 func (s *Set) Run(ctx context.Context) error {
 	var all sync.WaitGroup
-	for _, h := range s.hosts {
-		all.Go(func() { // exits with ctx
-			h.keep(ctx, s.opts.Refresh, func(h *host, entries []schemas.PlanEntry, notes []schemas.PlanNote) {
-				s.update(ctx, h, entries, notes)
+	s.mu.Lock()
+	s.spawn = func(h *host) {
+		own, stop := context.WithCancel(ctx)
+		done := make(chan struct{})
+		h.stop = func() {
+			stop()
+			<-done
+		}
+		all.Go(func() { // exits with ctx, or when the server is removed
+			defer close(done)
+			h.keep(own, s.opts.Refresh, func(h *host, entries []schemas.PlanEntry, notes []schemas.PlanNote) {
+				s.update(own, h, entries, notes)
 			})
 		})
 	}
+	for _, h := range s.hosts {
+		s.spawn(h)
+	}
+	s.mu.Unlock()
 	<-ctx.Done()
+	s.mu.Lock()
+	s.spawn = nil
+	s.mu.Unlock()
 	all.Wait()
 	s.close()
 	return nil
@@ -127,50 +154,12 @@ func (s *Set) Run(ctx context.Context) error {
 func (s *Set) Current() *Plan { return s.plan.Load() }
 
 func (s *Set) close() {
+	s.mu.Lock()
+	hosts := slices.Clone(s.hosts)
+	s.mu.Unlock()
 	var all sync.WaitGroup
-	for _, h := range s.hosts {
+	for _, h := range hosts {
 		all.Go(h.lose) // a child process may take its time to end
 	}
 	all.Wait()
-}
-
-// update takes over what a server lists.
-func (s *Set) update(ctx context.Context, h *host, entries []schemas.PlanEntry, notes []schemas.PlanNote) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.hosts {
-		if s.hosts[i] != h {
-			continue
-		}
-		before := s.listings[i]
-		s.listings[i].entries, s.listings[i].notes = entries, notes
-		if err := s.rebuild(ctx); err != nil {
-			s.listings[i] = before
-			h.log.ErrorContext(ctx, "the listed interceptors are not put in force; the plan stays", slog.Any("error", err))
-		}
-	}
-}
-
-// rebuild puts a plan in force if it differs from the one that is.
-func (s *Set) rebuild(ctx context.Context) error {
-	next, err := newPlan(s.opts.Config, s.listings)
-	if err != nil {
-		return err
-	}
-	if next.same(s.plan.Load()) {
-		return nil
-	}
-	for _, note := range next.record.Ignored {
-		s.log.WarnContext(ctx, "interceptor is not in force",
-			slog.String("host", note.Host), slog.String("interceptor", note.Name), slog.String("reason", note.Reason))
-	}
-	if s.opts.OnPlan != nil {
-		if err := s.opts.OnPlan(ctx, next); err != nil {
-			return fmt.Errorf("record plan: %w", err)
-		}
-	}
-	s.plan.Store(next)
-	s.log.InfoContext(ctx, "plan in force",
-		slog.String("digest", next.record.Digest.String()), slog.Int("interceptors", len(next.members)))
-	return nil
 }

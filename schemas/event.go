@@ -148,7 +148,8 @@ type Plan struct {
 // PlanEntry is one interceptor in force, after overrides.
 type PlanEntry struct {
 	Host       string          `json:"host"`
-	Name       string          `json:"name"`
+	Name       string          `json:"name"`               // unique in the plan
+	ListedAs   string          `json:"listed_as,omitzero"` // name at its server, where another server has the same one
 	Version    string          `json:"version,omitzero"`
 	Type       InterceptorType `json:"type"`
 	Mode       Mode            `json:"mode"`
@@ -164,6 +165,14 @@ type PlanEntry struct {
 	Origin     []string        `json:"origin"` // where it comes from: "descriptor" and the overrides in force
 }
 
+// OwnName is the name that the interceptor's server knows it by.
+func (e *PlanEntry) OwnName() string {
+	if e.ListedAs != "" {
+		return e.ListedAs
+	}
+	return e.Name
+}
+
 // Hook says when an interceptor is invoked (SEP-2624).
 type Hook struct {
 	Events []string `json:"events"`
@@ -174,7 +183,7 @@ type Hook struct {
 type PlanNote struct {
 	Host   string `json:"host"`
 	Name   string `json:"name"`
-	Reason string `json:"reason"` // "unknown_type", "unknown_mode", "sink_in_audit_mode", "malformed", "duplicate"
+	Reason string `json:"reason"` // "unknown_type", "unknown_mode", "sink_in_audit_mode", "malformed", "duplicate", "filtered", "incompatible"
 }
 
 // Gap declares what was never journaled.

@@ -131,13 +131,13 @@ func (m *Manager) follow(ctx context.Context, job Job) error {
 		if m.opts.Local != nil {
 			ref = m.opts.Local(ref)
 		}
-		if !configured(&entry, ref.Configs[entry.Name]) {
+		if !configured(&entry, ref.Configs[entry.OwnName()]) {
 			m.log.ErrorContext(ctx, "deferred work waits in the stream: this process does not have the configuration that the plan names; give it the same, or the snapshot key",
 				slog.String("host", entry.Host), slog.String("interceptor", entry.Name))
 			continue
 		}
-		s := spec{target: Target{Entry: entry, Config: ref.Configs[entry.Name]}, ref: ref}
-		ref.Configs = map[string]jsonx.Value{entry.Name: s.target.Config} // another one's does not matter here
+		s := spec{target: Target{Entry: entry, Config: ref.Configs[entry.OwnName()]}, ref: ref}
+		ref.Configs = map[string]jsonx.Value{entry.OwnName(): s.target.Config} // another one's does not matter here
 		if s.form, err = jsonx.MarshalDeterministic(struct {
 			Entry schemas.PlanEntry
 			Ref   schemas.HostRef
