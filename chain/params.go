@@ -97,7 +97,7 @@ func (i *Interceptor) newCall(m *message, meta jsonx.Value) *interceptor.Call {
 		return all[from:len(all):len(all)]
 	}
 	return &interceptor.Call{
-		Name: i.entry.Name, Event: m.event, Phase: m.phase, Payload: own(payload), Context: own(m.context),
+		Name: i.entry.OwnName(), Event: m.event, Phase: m.phase, Payload: own(payload), Context: own(m.context),
 		Config: own(i.config), Meta: own(meta), Timeout: max(0, i.entry.TimeoutMS),
 	}
 }

@@ -166,7 +166,7 @@ func TestDuplicates(t *testing.T) {
 		}
 	}
 	for _, how := range []chain.Duplicates{"", chain.DuplicatesRefuse, "all"} {
-		set, err := chain.NewSet(chain.SetOptions{Config: chain.Config{Duplicates: how}, Hosts: hosts()})
+		set, err := chain.NewSet(chain.SetOptions{Duplicates: how, Hosts: hosts()})
 		if err == nil {
 			err = set.Start(t.Context())
 		}
