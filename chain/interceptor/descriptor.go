@@ -1,9 +1,13 @@
 package interceptor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
@@ -11,17 +15,21 @@ import (
 
 // Descriptor says what an interceptor is (SEP-2624). Name and Hooks are required; the constructors set Type.
 type Descriptor struct {
-	Name         string                  `json:"name"` // unique in a server; namespace/name by custom
-	Version      string                  `json:"version,omitzero"`
-	Description  string                  `json:"description,omitzero"`
-	Type         schemas.InterceptorType `json:"type"`
-	Hooks        []schemas.Hook          `json:"hooks"`
-	Mode         schemas.Mode            `json:"mode,omitzero"` // empty means active; never set for a sink
-	FailOpen     bool                    `json:"failOpen,omitzero"`
-	Priority     Priority                `json:"priorityHint,omitzero"` // orders mutators: lower runs first
-	Compat       *Compat                 `json:"compat,omitempty"`
-	ConfigSchema jsonx.Value             `json:"configSchema,omitempty"` // JSON Schema of the config member
-	Meta         jsonx.Value             `json:"_meta,omitempty"`
+	Name        string                  `json:"name"` // unique in a server; namespace/name by custom
+	Version     string                  `json:"version,omitzero"`
+	Description string                  `json:"description,omitzero"`
+	Type        schemas.InterceptorType `json:"type"`
+	Hooks       []schemas.Hook          `json:"hooks"`         // a hook without a phase means both
+	Mode        schemas.Mode            `json:"mode,omitzero"` // empty means active; never set for a sink
+	FailOpen    bool                    `json:"failOpen,omitzero"`
+	Priority    Priority                `json:"priorityHint,omitzero"` // orders mutators: lower runs first
+	Compat      *Compat                 `json:"compat,omitempty"`
+	// ConfigSchema is the JSON Schema (2020-12) of the config member, of type object. It is enforced: an invocation with
+	// another config is refused with -32602, and properties that it lacks get the schema's defaults.
+	ConfigSchema jsonx.Value `json:"configSchema,omitempty"`
+	// DefaultConfig is the config of invocations that bring none; it is not advertised.
+	DefaultConfig jsonx.Value `json:"-"`
+	Meta          jsonx.Value `json:"_meta,omitempty"`
 }
 
 // Priority orders mutators within a phase.
@@ -55,39 +63,98 @@ func Both(events ...string) []schemas.Hook {
 // specification does not allow.
 var ErrDescriptor = errors.New("invalid descriptor")
 
+// Bounds of a descriptor: those of the hosts that list it.
+const (
+	maxEvents     = 1000 // all hooks together
+	maxNameLength = 256  // bytes of a name, version or event
+	versionDate   = "2006-01-02"
+)
+
+// spelledBoth is how older texts write a hook without a phase.
+const spelledBoth schemas.Phase = "both"
+
+// normal brings the descriptor into the form that is advertised: a hook without a phase becomes two, request first.
+func (d Descriptor) normal() Descriptor {
+	var hooks []schemas.Hook
+	for _, h := range d.Hooks {
+		if h.Phase == "" || h.Phase == spelledBoth {
+			hooks = append(hooks, Both(h.Events...)...)
+			continue
+		}
+		hooks = append(hooks, h)
+	}
+	d.Hooks = hooks
+	if d.Mode == schemas.ModeActive {
+		d.Mode = "" // defaults are not written
+	}
+	return d
+}
+
 func (d *Descriptor) validate() error {
-	fault := ""
+	var fault string
 	switch {
 	case d.Name == "":
 		fault = "name is empty"
+	case !nameable(d.Name) || !nameable(d.Version):
+		fault = "name or version is longer than 256 bytes, or holds control characters"
 	case len(d.Hooks) == 0:
-		fault = "hooks are empty: name at least one event and phase"
+		fault = "hooks are empty: name at least one event"
 	case d.Type == schemas.TypeSink && d.Mode != "":
 		fault = "a sink has no mode"
 	case d.Mode != "" && d.Mode != schemas.ModeAudit && d.Mode != schemas.ModeActive:
 		fault = fmt.Sprintf("mode %q is neither active nor audit", d.Mode)
-	case d.ConfigSchema != nil && !isObject(d.ConfigSchema):
-		fault = "configSchema is not a JSON object"
 	case d.Meta != nil && !isObject(d.Meta):
 		fault = "_meta is not a JSON object"
-	}
-	for _, h := range d.Hooks {
-		switch {
-		case h.Phase != schemas.PhaseRequest && h.Phase != schemas.PhaseResponse:
-			fault = fmt.Sprintf("phase %q of a hook is neither request nor response", h.Phase)
-		case len(h.Events) == 0:
-			fault = "a hook has no events"
-		}
-		for _, e := range h.Events {
-			if e == "" {
-				fault = "an event of a hook is empty"
-			}
-		}
+	default:
+		fault = cmp.Or(d.hookFault(), d.Compat.fault())
 	}
 	if fault != "" {
 		return fmt.Errorf("interceptor %q: %w: %s", d.Name, ErrDescriptor, fault)
 	}
 	return nil
+}
+
+func (d *Descriptor) hookFault() string {
+	count := 0
+	for i, h := range d.Hooks {
+		switch {
+		case h.Phase != schemas.PhaseRequest && h.Phase != schemas.PhaseResponse:
+			return fmt.Sprintf("hooks[%d]: phase %q is neither request nor response; leave it out for both", i, h.Phase)
+		case len(h.Events) == 0:
+			return fmt.Sprintf("hooks[%d]: no events", i)
+		}
+		for k, e := range h.Events {
+			if e == "" || !nameable(e) {
+				return fmt.Sprintf("hooks[%d].events[%d]: empty, longer than 256 bytes, or with control characters", i, k)
+			}
+		}
+		count += len(h.Events)
+	}
+	if count > maxEvents {
+		return fmt.Sprintf("%d events in all hooks, more than %d", count, maxEvents)
+	}
+	return ""
+}
+
+func (c *Compat) fault() string {
+	if c == nil {
+		return ""
+	}
+	if _, err := time.Parse(versionDate, c.MinProtocol); err != nil {
+		return fmt.Sprintf("compat.minProtocol %q is not a protocol version like 2025-06-18", c.MinProtocol)
+	}
+	if c.MaxProtocol == "" {
+		return ""
+	}
+	if _, err := time.Parse(versionDate, c.MaxProtocol); err != nil || c.MaxProtocol < c.MinProtocol {
+		return fmt.Sprintf("compat.maxProtocol %q is not a protocol version from minProtocol on", c.MaxProtocol)
+	}
+	return ""
+}
+
+// nameable tells whether hosts take s as a name.
+func nameable(s string) bool {
+	return len(s) <= maxNameLength && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 func isObject(v jsonx.Value) bool {
@@ -103,18 +170,6 @@ func (d *Descriptor) hooked(event string, phase schemas.Phase) bool {
 		}
 		for _, pattern := range h.Events {
 			if Match(pattern, event, phase) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// listed tells whether the filter of interceptors/list selects the descriptor.
-func (d *Descriptor) listed(filter string) bool {
-	for _, h := range d.Hooks {
-		for _, pattern := range h.Events {
-			if Match(pattern, filter, h.Phase) || Match(filter, pattern, h.Phase) {
 				return true
 			}
 		}

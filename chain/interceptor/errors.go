@@ -45,17 +45,22 @@ func notHooked(d *Descriptor, call *Call) *wire.RPCError {
 }
 
 func handlerFailed(d *Descriptor, phase schemas.Phase, err error) *wire.RPCError {
-	reason := err.Error()
-	if len(reason) > maxReason {
-		reason = reason[:maxReason]
-		for !utf8.ValidString(reason) && len(reason) > maxReason-utf8.UTFMax {
-			reason = reason[:len(reason)-1]
-		}
-	}
 	data := appendQuoted([]byte(`{"interceptor":`), d.Name)
 	data = appendQuoted(append(data, `,"phase":`...), string(phase))
-	data = append(appendQuoted(append(data, `,"reason":`...), reason), '}')
+	data = append(appendQuoted(append(data, `,"reason":`...), clip(err.Error())), '}')
 	return &wire.RPCError{Code: wire.CodeInternal, Message: "Interceptor execution failed", Data: data}
+}
+
+// clip bounds a text for the wire.
+func clip(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	text = text[:maxReason]
+	for !utf8.ValidString(text) && len(text) > maxReason-utf8.UTFMax {
+		text = text[:len(text)-1]
+	}
+	return text
 }
 
 func timedOut(d *Descriptor, call *Call, limitMS int64) *wire.RPCError {

@@ -37,6 +37,9 @@ func (s *Server) admit(call *Call) (*flight, *wire.RPCError) {
 	if !e.Descriptor.hooked(call.Event, call.Phase) {
 		return nil, notHooked(&e.Descriptor, call)
 	}
+	if refusal := e.configure(call); refusal != nil {
+		return nil, refusal
+	}
 	select {
 	case s.slots <- struct{}{}:
 	default:

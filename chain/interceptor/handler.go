@@ -37,6 +37,11 @@ func Deny(message string) Verdict {
 	return Verdict{Severity: schemas.SeverityError, Messages: []Message{{Message: message, Severity: schemas.SeverityError}}}
 }
 
+// Warn is a verdict that tells and does not block.
+func Warn(message string) Verdict {
+	return Verdict{Severity: schemas.SeverityWarn, Messages: []Message{{Message: message, Severity: schemas.SeverityWarn}}}
+}
+
 // Mutation is what a mutator makes of a payload.
 type Mutation struct {
 	Modified bool
@@ -47,12 +52,18 @@ type Mutation struct {
 // Unmodified leaves the payload as it is.
 func Unmodified() Mutation { return Mutation{} }
 
+// Modified puts another payload in the place of the one that came.
+func Modified(payload jsonx.Value) Mutation { return Mutation{Modified: true, Payload: payload} }
+
 // Receipt is what a sink answers.
 type Receipt struct {
 	Recorded bool
 	Metrics  map[string]float64 // may be nil
 	Info     jsonx.Value        // object for people; nil leaves it out
 }
+
+// Recorded is the receipt of a sink that took note.
+func Recorded() Receipt { return Receipt{Recorded: true} }
 
 // ValidatorFunc is a handler. Handlers may run many at once. ctx ends with the invoker's timeout or cancellation: a handler that
 // ignores it is answered for, and holds one of the server's slots until it returns. An error or a
@@ -69,6 +80,7 @@ type SinkFunc func(ctx context.Context, call *Call) (Receipt, error)
 type Interceptor struct {
 	Descriptor Descriptor
 	run        func(ctx context.Context, call *Call, out *outcome) error
+	fault      error // of the constructor; New tells
 }
 
 // outcome is what a handler says beyond the common members of a result.
@@ -113,32 +125,4 @@ func Sink(d Descriptor, f SinkFunc) Interceptor {
 		out.info = out.receipt.Info
 		return err
 	}}
-}
-
-// TypedValidator decodes the payload into T before the handler sees it.
-func TypedValidator[T any](d Descriptor, f func(ctx context.Context, call *Call, payload *T) (Verdict, error)) Interceptor {
-	return Validator(d, func(ctx context.Context, call *Call) (Verdict, error) {
-		var payload T
-		if err := call.Decode(&payload); err != nil {
-			return Verdict{}, err
-		}
-		return f(ctx, call, &payload)
-	})
-}
-
-// TypedMutator decodes the payload into T and encodes it again if the handler says that it changed
-// it. Members that T has no place for are lost then: give T an inlined map for them, or use [Mutator].
-func TypedMutator[T any](d Descriptor, f func(ctx context.Context, call *Call, payload *T) (modified bool, err error)) Interceptor {
-	return Mutator(d, func(ctx context.Context, call *Call) (Mutation, error) {
-		var payload T
-		if err := call.Decode(&payload); err != nil {
-			return Mutation{}, err
-		}
-		modified, err := f(ctx, call, &payload)
-		if err != nil || !modified {
-			return Mutation{}, err
-		}
-		out, err := jsonx.Marshal(&payload)
-		return Mutation{Modified: true, Payload: out}, err
-	})
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
+
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -82,7 +84,8 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answerPost(w http.ResponseWriter, r *http.Request, msg *wire.Message, version string) {
-	result, err := s.Handle(r.Context(), msg.Method, msg.Params)
+	ctx := withRequest(r.Context(), &Request{Header: r.Header, Token: auth.TokenInfoFromContext(r.Context())})
+	result, err := s.Handle(ctx, msg.Method, msg.Params)
 	switch {
 	case err == nil:
 		writeJSON(w, http.StatusOK, wire.NewResponse(msg.ID, result))

@@ -13,32 +13,43 @@ import (
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
-// Install adds the interceptor methods and the capability to a go-sdk server. Params and results go
-// through it byte for byte. Call it once, before the server has sessions.
-func (s *Server) Install(server *mcp.Server) error {
-	for _, method := range []string{MethodList, listAlias, MethodInvoke, invokeAlias} {
-		err := mcp.AddReceivingCustomMethod(server, method,
-			func(ctx context.Context, _ *mcp.ServerSession, p *sdkParams) (*sdkResult, error) {
-				var params jsonx.Value
-				if p != nil {
-					params = p.raw
-				}
-				return s.handleSDK(ctx, method, params)
-			})
-		if err != nil {
-			return fmt.Errorf("install interceptors: %w", err)
+// Install adds the interceptor methods and the capability to go-sdk servers, beside whatever they have; their other
+// methods are not touched. Params and results go through them byte for byte. Call it once for a server, before it has
+// sessions: the methods of a second set would take the place of the first one's. The same set may be installed on
+// several servers.
+func (s *Server) Install(servers ...*mcp.Server) error {
+	for i, server := range servers {
+		if server == nil {
+			return fmt.Errorf("install interceptors: server %d is nil", i)
 		}
 	}
-	server.AddReceivingMiddleware(s.advertise)
+	for _, server := range servers {
+		for _, method := range []string{MethodList, listAlias, MethodInvoke, invokeAlias} {
+			err := mcp.AddReceivingCustomMethod(server, method,
+				func(ctx context.Context, session *mcp.ServerSession, p *sdkParams) (*sdkResult, error) {
+					var params jsonx.Value
+					if p != nil {
+						params = p.raw
+					}
+					return s.handleSDK(ctx, session, method, params)
+				})
+			if err != nil {
+				return fmt.Errorf("install interceptors: %w", err)
+			}
+		}
+		server.AddReceivingMiddleware(s.advertise)
+	}
 	return nil
 }
 
-func (s *Server) handleSDK(ctx context.Context, method string, params jsonx.Value) (*sdkResult, error) {
+func (s *Server) handleSDK(ctx context.Context, session *mcp.ServerSession, method string, params jsonx.Value) (*sdkResult, error) {
 	traits, err := jsonx.Verify(params, 0) // the SDK has decoded it, but less strictly
 	if params != nil && (err != nil || traits.Duplicates || traits.InvalidUTF8) {
 		return nil, sdkError(badParams("params are not strict JSON"))
 	}
-	result, err := s.Handle(ctx, method, params)
+	request := RequestOf(ctx)
+	request.Session = session
+	result, err := s.Handle(withRequest(ctx, &request), method, params)
 	if err != nil {
 		return nil, sdkError(rpcError(err))
 	}
@@ -50,9 +61,16 @@ func sdkError(e *wire.RPCError) error {
 	return &jsonrpc.Error{Code: int64(e.Code), Message: e.Message, Data: []byte(e.Data)}
 }
 
-// advertise adds the extension to what the server says of itself.
+// advertise adds the extension to what the server says of itself, and hands on what only middleware sees of a request.
 func (s *Server) advertise(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch method {
+		case MethodList, listAlias, MethodInvoke, invokeAlias:
+			if extra := req.GetExtra(); extra != nil {
+				ctx = withRequest(ctx, &Request{Header: extra.Header, Token: extra.TokenInfo})
+			}
+			return next(ctx, method, req)
+		}
 		result, err := next(ctx, method, req)
 		if err != nil {
 			return result, err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
-	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
@@ -33,6 +32,7 @@ type Options struct {
 	MaxConcurrent int           // handlers at once, hung ones included; more are refused. 0 means DefaultMaxConcurrent
 	Timeout       time.Duration // of calls that name none; 0 means none
 	MaxMessage    int           // bytes of a message; 0 means wire.DefaultMaxMessage
+	PageSize      int           // descriptors on one page of interceptors/list; 0 means all on one
 	// SinksAsValidators advertises sinks as validation in audit mode that fails open, for hosts that
 	// know two types only.
 	SinksAsValidators bool
@@ -49,13 +49,6 @@ type Server struct {
 
 	running sync.WaitGroup // handlers
 	flights sync.Pool      // of *flight
-}
-
-// entry is one interceptor as it is served.
-type entry struct {
-	Interceptor
-	as   schemas.InterceptorType // type on the wire
-	wire jsonx.Value             // descriptor on the wire
 }
 
 // New makes a server. It fails for descriptors that the specification does not allow, and for names
@@ -81,43 +74,20 @@ func New(opts *Options, interceptors ...Interceptor) (*Server, error) {
 	s.flights.New = func() any { return &flight{done: make(chan struct{}, 1)} }
 	var events []string
 	for _, i := range interceptors {
-		if err := i.Descriptor.validate(); err != nil {
+		e, err := newEntry(i, s.opts.SinksAsValidators)
+		if err != nil {
 			return nil, err
 		}
-		if i.run == nil {
-			return nil, fmt.Errorf("interceptor %q: %w: no handler", i.Descriptor.Name, ErrDescriptor)
+		if s.byName[e.Descriptor.Name] != nil {
+			return nil, fmt.Errorf("interceptor %q: %w: the name is taken", e.Descriptor.Name, ErrDescriptor)
 		}
-		if s.byName[i.Descriptor.Name] != nil {
-			return nil, fmt.Errorf("interceptor %q: %w: the name is taken", i.Descriptor.Name, ErrDescriptor)
-		}
-		e := &entry{Interceptor: i, as: i.Descriptor.Type}
-		if err := e.describe(s.opts.SinksAsValidators); err != nil {
-			return nil, err
-		}
-		s.order, s.byName[i.Descriptor.Name] = append(s.order, e), e
-		for _, h := range i.Descriptor.Hooks {
+		s.order, s.byName[e.Descriptor.Name] = append(s.order, e), e
+		for _, h := range e.Descriptor.Hooks {
 			events = append(events, h.Events...)
 		}
 	}
 	s.events = eventList(events)
 	return s, nil
-}
-
-// describe fixes the wire form of the descriptor.
-func (e *entry) describe(sinksAsValidators bool) error {
-	d := e.Descriptor
-	if d.Mode == schemas.ModeActive {
-		d.Mode = "" // defaults are not written
-	}
-	if d.Type == schemas.TypeSink && sinksAsValidators {
-		e.as = schemas.TypeValidation
-		d.Type, d.Mode, d.FailOpen = e.as, schemas.ModeAudit, true
-	}
-	var err error
-	if e.wire, err = jsonx.Marshal(&d); err != nil {
-		return fmt.Errorf("interceptor %q: %w: %w", d.Name, ErrDescriptor, err)
-	}
-	return nil
 }
 
 func eventList(events []string) jsonx.Value {
@@ -142,34 +112,6 @@ func (s *Server) Descriptors() []Descriptor {
 		list[i] = e.Descriptor
 	}
 	return list
-}
-
-// List answers interceptors/list: all descriptors, or those that hook params.event, in the order of
-// New and on one page. params MUST be grammatical or nil. The error is a *[wire.RPCError].
-func (s *Server) List(_ context.Context, params jsonx.Value) (jsonx.Value, error) {
-	filter := ""
-	if v, ok := jsonx.Lookup(params, "event"); ok && string(v) != "null" {
-		if filter, ok = jsonx.StringOf(v); !ok {
-			return nil, badParams("event is not a string")
-		}
-	}
-	out := []byte(`{"interceptors":[`)
-	first := true
-	for _, e := range s.order {
-		if filter != "" && !e.Descriptor.listed(filter) {
-			continue
-		}
-		if !first {
-			out = append(out, ',')
-		}
-		first = false
-		out = append(out, e.wire...)
-	}
-	out = append(out, ']')
-	if version := wire.MetaOf(params).ProtocolVersion; wire.Modern(version) {
-		out = append(out, `,"resultType":"complete","ttlMs":0,"cacheScope":"private"`...)
-	}
-	return append(out, '}'), nil
 }
 
 // Invoke answers interceptor/invoke: params and result are the same bytes as over the wire. params
