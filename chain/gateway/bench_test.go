@@ -30,7 +30,7 @@ func BenchmarkExchange(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := g.lanes["b"]
+	l := g.table.Load().lanes["b"]
 	s := l.session("session")
 	request, answer := benchCall(), []byte(`{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":"`+strings.Repeat("x", 2000)+`"}]}}`)
 	b.ReportAllocs()

@@ -39,7 +39,7 @@ func FuzzLink(f *testing.F) {
 		var out bytes.Buffer
 		client := wire.NewLineConn(bytes.NewReader(fromClient), nopWriteCloser{&out}, nil)
 		server := wire.NewLineConn(bytes.NewReader(fromServer), nopWriteCloser{io.Discard}, nil)
-		k := newLink(g.lanes["b"], newSession("", &g.opts.Key, 4), arrival{transport: "stdio"}, stdioPort{client}, server)
+		k := newLink(g.table.Load().lanes["b"], newSession("", &g.opts.Key, 4), arrival{transport: "stdio"}, stdioPort{client}, server)
 		reply := func(raw []byte) {
 			if raw != nil {
 				_ = client.Send(t.Context(), raw, nil)

@@ -18,12 +18,12 @@ type Gateway struct {
 	rules    *atomic.Pointer[Rules]
 	registry *registry
 	life     *life
-	lanes    map[string]*lane
-	fronts   map[string]http.Handler
 	idle     func() // closes idle upstream connections
-	closers  []func(context.Context)
 	once     sync.Once
 	closeErr error
+
+	table     atomic.Pointer[table]
+	reloading sync.Mutex // covers replacing table and rules
 }
 
 // New makes a gateway. It starts nothing: children are started when a session needs one.
@@ -33,7 +33,6 @@ func New(opts Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		opts: opts.withDefaults(), rules: new(atomic.Pointer[Rules]), registry: nil, life: newLife(),
-		lanes: make(map[string]*lane, len(opts.Backends)), fronts: make(map[string]http.Handler, len(opts.Backends)),
 		idle: func() {},
 	}
 	g.rules.Store(&g.opts.Rules)
@@ -42,22 +41,11 @@ func New(opts Options) (*Gateway, error) {
 		t := newTransport()
 		g.opts.Transport, g.idle = t, t.CloseIdleConnections
 	}
-	for i := range g.opts.Backends {
-		b := &g.opts.Backends[i]
-		l := newLane(b, &g.opts, g.rules, g.registry)
-		g.lanes[b.Name] = l
-		if b.URL != "" {
-			r, err := newRelay(l, g.life)
-			if err != nil {
-				return nil, fmt.Errorf("backend %q: %w", b.Name, err)
-			}
-			g.fronts[b.Name] = r
-			continue
-		}
-		h := newHub(l, g.life)
-		g.fronts[b.Name] = h
-		g.closers = append(g.closers, h.close)
+	t, err := g.newTable(g.opts.Backends, &table{})
+	if err != nil {
+		return nil, err
 	}
+	g.table.Store(t)
 	return g, nil
 }
 
@@ -78,7 +66,7 @@ func newTransport() *http.Transport {
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ok := backendOf(r.URL.Path)
-		front := g.fronts[name]
+		front := g.table.Load().front(name, r)
 		if strings.Contains(r.URL.Path, wellKnownPrefix) {
 			front, ok = g.wellKnown(r.URL.Path)
 		}
@@ -97,11 +85,12 @@ func (g *Gateway) Handler() http.Handler {
 // wellKnown is who serves a well-known document; only a backend over HTTP has any.
 func (g *Gateway) wellKnown(path string) (http.Handler, bool) {
 	only := ""
-	if len(g.opts.Backends) == 1 {
-		only = g.opts.Backends[0].Name
+	t := g.table.Load()
+	if len(t.backends) == 1 {
+		only = t.backends[0].Name
 	}
 	p, ok := placeOf(path, only)
-	r, isRelay := g.fronts[p.backend].(*relay)
+	r, isRelay := t.fronts[p.backend].(*relay)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.wellKnown(w, req, p) }), ok && isRelay
 }
 
@@ -113,11 +102,18 @@ func backendOf(path string) (string, bool) {
 // Open is the number of exchanges that are open.
 func (g *Gateway) Open() int { return g.registry.count() }
 
-// Stray is the number of answers to ids that nobody waited for; they were not forwarded.
+// Stray is the number of answers to ids that nobody waited for; they were not forwarded. What a backend
+// counted is forgotten when a reload takes it away.
 func (g *Gateway) Stray() uint64 {
 	var n uint64
-	for _, l := range g.lanes {
+	t := g.table.Load()
+	for _, l := range t.lanes {
 		n += l.stray.Load()
+	}
+	for _, old := range t.former {
+		for _, f := range old {
+			n += f.lane.stray.Load()
+		}
 	}
 	return n
 }
@@ -151,8 +147,10 @@ func (g *Gateway) Close() error {
 		_ = g.Drain(done) // what is left is stopped, and says so in its outcome
 		ctx, cancel := context.WithTimeoutCause(context.Background(), closeWait, fmt.Errorf("gateway did not close within %s", closeWait))
 		defer cancel()
-		for _, c := range g.closers {
-			c(ctx)
+		for _, f := range g.table.Load().all() {
+			if h, ok := f.(*hub); ok {
+				h.close(ctx)
+			}
 		}
 		g.closeErr = g.life.close(ctx)
 		g.idle()

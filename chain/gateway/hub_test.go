@@ -149,7 +149,7 @@ func TestHubSessions(t *testing.T) {
 	t.Run("idle", func(t *testing.T) {
 		t.Parallel()
 		g := serve(t, Options{Backends: []Backend{backend(t, "stdio", nil)}, SessionIdle: 50 * time.Millisecond})
-		h := g.fronts["b"].(*hub)
+		h := g.table.Load().fronts["b"].(*hub)
 		if s := h.session(start(t, g)); s != nil { // else it has ended already
 			<-s.done
 		}

@@ -17,6 +17,7 @@ type lane struct {
 	opts     *Options
 	rules    *atomic.Pointer[Rules] // the gateway's
 	log      *slog.Logger
+	source   atomic.Pointer[func() Plan] // of the plan in force; a reload replaces it
 	registry *registry
 	sessions *sessionTable
 	unnamed  *session // holds the server's open requests to clients without a session id
@@ -29,7 +30,7 @@ type lane struct {
 }
 
 func newLane(b *Backend, opts *Options, rules *atomic.Pointer[Rules], reg *registry) *lane {
-	return &lane{
+	l := &lane{
 		backend:  b,
 		opts:     opts,
 		rules:    rules,
@@ -42,6 +43,14 @@ func newLane(b *Backend, opts *Options, rules *atomic.Pointer[Rules], reg *regis
 		rounds:   newRoundTable(),
 		unnamed:  newSession("", &opts.Key, opts.MaxPending),
 	}
+	l.source.Store(&b.Plan)
+	return l
+}
+
+// inherit takes over what is remembered of the server's sessions.
+func (l *lane) inherit(old *lane) {
+	l.sessions, l.unnamed, l.listed = old.sessions, old.unnamed, old.listed
+	l.bound, l.calls, l.rounds = old.bound, old.calls, old.rounds
 }
 
 // session returns what is remembered of a session; without an id a fresh one that nobody shares.
@@ -53,10 +62,11 @@ func (l *lane) session(id string) *session {
 }
 
 func (l *lane) plan() Plan {
-	if l.backend.Plan == nil {
+	plan := *l.source.Load()
+	if plan == nil {
 		return nil
 	}
-	return l.backend.Plan()
+	return plan()
 }
 
 func (l *lane) limits(lenient bool) wire.Limits {

@@ -55,7 +55,7 @@ func newEnds(t *testing.T, opts Options) *ends {
 	front, client := pipe()
 	back, server := pipe()
 	e.client, e.server = client, server
-	k := newLink(g.lanes["b"], newSession("", &g.opts.Key, g.opts.MaxPending), arrival{transport: "stdio"}, stdioPort{front}, back)
+	k := newLink(g.table.Load().lanes["b"], newSession("", &g.opts.Key, g.opts.MaxPending), arrival{transport: "stdio"}, stdioPort{front}, back)
 	done := make(chan error, 1)
 	go func() { done <- k.serveLines(t.Context(), front, func(context.Context) { _ = back.Close() }) }()
 	t.Cleanup(func() {

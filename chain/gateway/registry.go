@@ -17,6 +17,13 @@ type registry struct {
 	parked   map[*exchange]struct{} // open, but nobody waits for them
 	stopping bool
 	idle     chan struct{} // closed when stopping and nothing is open; nil before
+	waits    []*wait
+}
+
+// wait is for the exchanges that were open at one moment.
+type wait struct {
+	rest map[*exchange]struct{}
+	done chan struct{} // closed when none of them is left
 }
 
 // parkedFactor is how many more exchanges may be parked than may be open.
@@ -44,7 +51,7 @@ func (r *registry) leave(x *exchange) {
 	defer r.mu.Unlock()
 	delete(r.parked, x)
 	delete(r.open, x)
-	r.noteIdle()
+	r.noteGone(x)
 }
 
 // park takes an exchange out of what a drain waits for.
@@ -54,11 +61,31 @@ func (r *registry) park(x *exchange) {
 	if _, open := r.open[x]; open {
 		delete(r.open, x)
 		r.parked[x] = struct{}{}
-		r.noteIdle()
+		r.noteGone(x)
 	}
 }
 
-func (r *registry) noteIdle() {
+// settled returns a channel that is closed when every exchange that is open now has ended.
+func (r *registry) settled() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &wait{rest: maps.Clone(r.open), done: make(chan struct{})}
+	if len(w.rest) == 0 {
+		close(w.done)
+		return w.done
+	}
+	r.waits = append(r.waits, w)
+	return w.done
+}
+
+func (r *registry) noteGone(x *exchange) {
+	r.waits = slices.DeleteFunc(r.waits, func(w *wait) bool {
+		if delete(w.rest, x); len(w.rest) > 0 {
+			return false
+		}
+		close(w.done)
+		return true
+	})
 	if r.idle != nil && len(r.open) == 0 {
 		close(r.idle)
 		r.idle = nil

@@ -87,7 +87,7 @@ func TestRoundsDenied(t *testing.T) {
 			_, _, body := postRaw(t, g.url, []byte(firstRound))
 			if phase == schemas.PhaseResponse {
 				// Also where the gateway does not know the first round any more.
-				g.lanes["b"].rounds.take(roundKey(g.opts.Key.Pseudonym("state", "opaque"), []byte(`"roots"`))).fail(t.Context(), causeNoAnswer, "")
+				g.table.Load().lanes["b"].rounds.take(roundKey(g.opts.Key.Pseudonym("state", "opaque"), []byte(`"roots"`))).fail(t.Context(), causeNoAnswer, "")
 				_, _, body = postRaw(t, g.url, []byte(secondRound))
 			}
 			if msg := mustParse(t, body); msg.RPCError() == nil || msg.RPCError().Code != -32602 {

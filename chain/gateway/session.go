@@ -158,6 +158,13 @@ func (t *sessionTable) get(id string, create func() *session) *session {
 	return s
 }
 
+func (t *sessionTable) has(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.byID[id]
+	return ok
+}
+
 // evict forgets an old session, if it can one in which nothing is open: a client that makes up
 // session ids must not cut off others from their open requests.
 func (t *sessionTable) evict() {

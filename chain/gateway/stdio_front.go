@@ -32,12 +32,12 @@ func (p stdioPort) deliver(ctx context.Context, msg *wire.Message) error {
 // after what was open has ended and the server was stopped; an error when the server was lost, or
 // when ctx ended before. In is not closed: a read of it that blocks goes on behind a return by ctx.
 func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	return g.ServeStdioBackend(ctx, g.opts.Backends[0].Name, in, out)
+	return g.ServeStdioBackend(ctx, g.table.Load().backends[0].Name, in, out)
 }
 
 // ServeStdioBackend is [Gateway.ServeStdio] for the backend of that name.
 func (g *Gateway) ServeStdioBackend(ctx context.Context, name string, in io.Reader, out io.Writer) error {
-	l := g.lanes[name]
+	l := g.table.Load().lanes[name]
 	if l == nil {
 		return fmt.Errorf("%w: %q", ErrUnknownBackend, name)
 	}
