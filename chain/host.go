@@ -88,7 +88,11 @@ func (h *host) verified() bool {
 	if c == nil {
 		return false
 	}
-	switch conn := c.Conn.(type) {
+	conn := c.Conn
+	if shared, ok := conn.(*lease); ok {
+		conn = shared.Conn
+	}
+	switch conn := conn.(type) {
 	case local:
 		return true
 	case *remote:

@@ -196,7 +196,7 @@ type Gap struct {
 
 // Admin records an act on the system itself.
 type Admin struct {
-	Action string    `json:"action"` // closed set: "config", "policy", "trim", …
+	Action string    `json:"action"` // closed set: "config", "config_refused", "policy", "trim", …
 	Name   string    `json:"name,omitzero"`
 	First  uint64    `json:"first,omitzero"`
 	Last   uint64    `json:"last,omitzero"`

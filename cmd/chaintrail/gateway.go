@@ -38,8 +38,9 @@ func newGatewayCmd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			n.reloadable = a.load
 			return n.run(cmd.Context(), func(ctx context.Context) error {
-				return inOrder(ctx, n.joinBus, n.openJournal, n.freeJournal, n.runChain, n.serveGateway, n.serveTelemetry,
+				return inOrder(ctx, n.joinBus, n.openJournal, n.freeJournal, n.runChain, n.serveGateway, n.watchReload, n.serveTelemetry,
 					func(ctx context.Context) error {
 						return n.announce(ctx, "gateway", runtimeInfo{Gateway: n.gatewayURL})
 					})

@@ -25,7 +25,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"ready": cmdReady, "signal": cmdSignal, "eventually": cmdEventually, "field": cmdField,
+			"ready": cmdReady, "reload": cmdReload, "signal": cmdSignal, "eventually": cmdEventually, "field": cmdField,
 			"readme-program": cmdReadmeProgram, "forge": cmdForge,
 		},
 		Setup: func(env *testscript.Env) error {

@@ -60,6 +60,14 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	until(ts, args[0]+" has ended", func() bool { return ended(pid) })
 }
 
+// cmdReload has the process of a role read its configuration again: reload gateway.
+func cmdReload(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: reload ROLE")
+	}
+	ts.Check(syscall.Kill(readRuntime(ts, args[0]).PID, syscall.SIGHUP))
+}
+
 // ended also counts a process that its parent has not waited for yet.
 func ended(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

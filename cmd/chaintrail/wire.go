@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"github.com/chaintrail/chaintrail/bus/embedded"
 	"github.com/chaintrail/chaintrail/bus/outbox"
 	"github.com/chaintrail/chaintrail/chain"
+	"github.com/chaintrail/chaintrail/chain/gateway"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 )
@@ -38,8 +40,11 @@ type node struct {
 	pipelines []pipeline // further sinks
 
 	inprocess  map[string]connect // interceptor servers of this process, by host
-	set        *chain.Set
+	sharing    chain.Sharing
+	force      atomic.Pointer[force] // the configuration in force, with its interceptor servers
+	gateway    *gateway.Gateway
 	gatewayURL string
+	reloadable func() (config.Config, error) // reads the configuration again; nil: it cannot be
 }
 
 func newNode(a *app, cfg config.Config) (*node, error) {

@@ -66,12 +66,43 @@ func (n *node) configured(host string) bool {
 // runChain connects the interceptor servers and puts the first plan in force; each plan is recorded
 // before it is.
 func (n *node) runChain(ctx context.Context) error {
-	opts := chain.SetOptions{
-		Server: everyServer, ChainTimeout: n.cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(n.cfg.Gateway.Deny.Detail),
-		Refresh: n.cfg.Gateway.RefreshEvery, Logger: n.log, OnPlan: n.recordPlan,
+	first, err := n.newForce(n.cfg)
+	if err != nil {
+		return usage(err)
 	}
-	if len(n.cfg.Backends) == 1 {
-		opts.Server = n.cfg.Backends[0].Name
+	n.force.Store(first)
+	return n.group.Start(ctx, lifecycle.Part{
+		Name: "interceptors",
+		Start: func(ctx context.Context) error {
+			if err := first.set.Start(ctx); err != nil {
+				return withHint(err, "start the interceptor server, or take it out of interceptors:")
+			}
+			return first.run.Start(ctx)
+		},
+		Stop:   func(ctx context.Context) error { return n.force.Load().run.Stop(ctx) },
+		Failed: first.run.Failed,
+	})
+}
+
+// newForce makes the interceptor servers of a configuration; nothing is connected yet.
+func (n *node) newForce(cfg config.Config) (*force, error) {
+	f := &force{cfg: cfg, replaced: make(chan struct{})}
+	opts := chain.SetOptions{
+		Config: chain.Config{
+			Server: everyServer, ChainTimeout: cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(cfg.Gateway.Deny.Detail),
+		},
+		Refresh: cfg.Gateway.RefreshEvery, Logger: n.log,
+		OnPlan: func(ctx context.Context, plan *chain.Plan) error {
+			select {
+			case <-f.replaced:
+				return errReplaced
+			default:
+				return n.recordPlan(ctx, plan)
+			}
+		},
+	}
+	if len(cfg.Backends) == 1 {
+		opts.Server = cfg.Backends[0].Name
 	}
 	if err := n.addBuiltins(); err != nil {
 		return err
@@ -84,29 +115,19 @@ func (n *node) runChain(ctx context.Context) error {
 			Ref: schemas.HostRef{Host: host}, Connect: local,
 		})
 	}
-	for _, h := range n.cfg.Interceptors {
+	for _, h := range cfg.Interceptors {
 		spec, err := n.hostSpec(h)
 		if err != nil {
-			return usage(err)
+			return nil, err
 		}
 		opts.Hosts = append(opts.Hosts, spec)
 	}
 	set, err := chain.NewSet(opts)
 	if err != nil {
-		return usage(err)
+		return nil, err
 	}
-	n.set = set
-	run := lifecycle.Background("interceptors", set.Run)
-	return n.group.Start(ctx, lifecycle.Part{
-		Name: "interceptors",
-		Start: func(ctx context.Context) error {
-			if err := set.Start(ctx); err != nil {
-				return withHint(err, "start the interceptor server, or take it out of interceptors:")
-			}
-			return run.Start(ctx)
-		},
-		Stop: run.Stop, Failed: run.Failed,
-	})
+	f.set, f.run = set, lifecycle.Background("interceptors", set.Run)
+	return f, nil
 }
 
 func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {
@@ -136,7 +157,14 @@ func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {
 		return spec, nil
 	}
 	ref := spec.Ref
-	spec.Connect = func(ctx context.Context) (chain.Conn, error) { return n.dialHost(ctx, ref, h.Headers) }
+	how := []any{h.URL, h.Headers, h.Command, h.Env} // what is sent with each call does not matter here
+	id, err := jsonx.MarshalDeterministic(how)
+	if err != nil {
+		return spec, fmt.Errorf("interceptors %s: %w", h.Name, err)
+	}
+	spec.Connect = n.sharing.Connect(h.Name+string(id), func(ctx context.Context) (chain.Conn, error) {
+		return n.dialHost(ctx, ref, h.Headers)
+	})
 	return spec, nil
 }
 
@@ -173,7 +201,7 @@ func (n *node) recordPlan(ctx context.Context, plan *chain.Plan) error {
 // planOf returns the plan that stands before a backend, as it is in force at that moment.
 func (n *node) planOf(string) func() gateway.Plan {
 	return func() gateway.Plan {
-		if plan := n.set.Current(); plan != nil {
+		if plan := n.force.Load().set.Current(); plan != nil {
 			return plan
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/chaintrail/chaintrail/bus/outbox"
 	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/chain/gateway"
+	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 )
 
@@ -22,7 +23,7 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 		Recorder: n.recorder, Logger: n.log, Key: n.keys.pseudonym, Tenant: n.cfg.Tenant, Gateway: n.cfg.Gateway.Name,
 		AuditFull:  func(err error) bool { return errors.Is(err, outbox.ErrFull) },
 		MaxMessage: int64(n.cfg.Gateway.MaxBody), MaxDepth: n.cfg.Gateway.MaxDepth,
-		Rules: n.rules(),
+		Rules: rulesOf(n.cfg), Backends: n.backends(n.cfg),
 	}
 	for _, origin := range n.cfg.Gateway.AllowOrigins {
 		if u, err := url.Parse(origin); err == nil && u.Hostname() != "" {
@@ -33,18 +34,23 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 	if header := n.cfg.Gateway.PrincipalFrom; header != "" {
 		opts.Identify = identifyBy(header)
 	}
-	for _, b := range n.cfg.Backends {
-		opts.Backends = append(opts.Backends, gateway.Backend{
+	return gateway.New(opts)
+}
+
+// rulesOf and backends are the part of the configuration that the gateway takes over while it runs.
+func rulesOf(cfg config.Config) gateway.Rules {
+	return gateway.Rules{DenyAs: gateway.DenyAs(cfg.Gateway.Deny.As)}
+}
+
+func (n *node) backends(cfg config.Config) []gateway.Backend {
+	all := make([]gateway.Backend, 0, len(cfg.Backends))
+	for _, b := range cfg.Backends {
+		all = append(all, gateway.Backend{
 			Name: b.Name, URL: b.URL, Headers: b.Headers, Command: b.Command, Env: b.Env, Dir: b.Dir, Shared: b.Shared,
 			Plan: n.planOf(b.Name),
 		})
 	}
-	return gateway.New(opts)
-}
-
-// rules are the part of the configuration that the gateway takes over while it runs.
-func (n *node) rules() gateway.Rules {
-	return gateway.Rules{DenyAs: gateway.DenyAs(n.cfg.Gateway.Deny.As)}
+	return all
 }
 
 // identifyBy trusts a header that the authenticating proxy in front sets.
@@ -71,6 +77,7 @@ func (n *node) serveGateway(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(withHint(fmt.Errorf("listen for clients: %w", err), "stop what listens there, or set gateway.listen"), gw.Close()) //nolint:contextcheck // Close bounds itself: what it ends must be recorded
 	}
+	n.gateway = gw
 	n.gatewayURL = "http://" + listener.Addr().String()
 	server := &http.Server{Handler: gw.Handler(), ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 	failed := make(chan error, 1)

@@ -96,7 +96,7 @@ func (n *node) connectDeferred(ctx context.Context, ref schemas.HostRef) (chain.
 	if ref.URL == "" && len(ref.Command) == 0 {
 		return nil, deferred.ErrNotHere
 	}
-	for _, h := range n.cfg.Interceptors {
+	for _, h := range n.config().Interceptors {
 		if h.Name == ref.Host {
 			return n.dialHost(ctx, ref, h.Headers)
 		}
@@ -106,7 +106,7 @@ func (n *node) connectDeferred(ctx context.Context, ref schemas.HostRef) (chain.
 
 // localRef prefers what this process is configured with: a plan event holds no secrets for long.
 func (n *node) localRef(ref schemas.HostRef) schemas.HostRef {
-	for _, h := range n.cfg.Interceptors {
+	for _, h := range n.config().Interceptors {
 		if h.Name != ref.Host {
 			continue
 		}
