@@ -39,7 +39,7 @@ type node struct {
 	store     *store
 	pipelines []pipeline // further sinks
 
-	inprocess  map[string]connect // interceptor servers of this process, by host
+	inprocess  localHosts // interceptor servers of this process, by host
 	sharing    chain.Sharing
 	force      atomic.Pointer[force] // the configuration in force, with its interceptor servers
 	gateway    *gateway.Gateway

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/chaintrail/chaintrail/chain"
-	"github.com/chaintrail/chaintrail/chain/builtin"
 	"github.com/chaintrail/chaintrail/chain/gateway"
-	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 	"github.com/chaintrail/chaintrail/schemas"
@@ -17,51 +15,6 @@ import (
 
 // everyServer is the plan's server when it stands before all of several backends.
 const everyServer = "*"
-
-// connect opens a connection to an interceptor server.
-type connect = func(ctx context.Context) (chain.Conn, error)
-
-// addLocal makes interceptors of this process part of the plan.
-func (n *node) addLocal(host string, server *interceptor.Server) {
-	if n.inprocess == nil {
-		n.inprocess = map[string]connect{}
-	}
-	n.inprocess[host] = chain.Local(server)
-}
-
-// addBuiltins makes the configured built-ins, each with state of its own, once for chain and deferred work.
-func (n *node) addBuiltins() error {
-	for i := range n.cfg.Interceptors {
-		h := &n.cfg.Interceptors[i]
-		if _, made := n.inprocess[h.Name]; made || h.Builtin == "" {
-			continue
-		}
-		options, err := h.Instance(version, n.cfg.Dir("interceptors", h.Name))
-		if err != nil {
-			return usage(fmt.Errorf("interceptors %s: %w", h.Name, err))
-		}
-		made, err := builtin.New(h.Builtin, &options)
-		if err != nil {
-			return usage(fmt.Errorf("interceptors %s: %w", h.Name, err))
-		}
-		server, err := interceptor.New(&interceptor.Options{Name: h.Name, Version: version, Logger: n.log}, made)
-		if err != nil {
-			return usage(fmt.Errorf("interceptors %s: %w", h.Name, err))
-		}
-		n.addLocal(h.Name, server)
-	}
-	return nil
-}
-
-// configured reports whether the configuration names a host.
-func (n *node) configured(host string) bool {
-	for i := range n.cfg.Interceptors {
-		if n.cfg.Interceptors[i].Name == host {
-			return true
-		}
-	}
-	return false
-}
 
 // runChain connects the interceptor servers and puts the first plan in force; each plan is recorded
 // before it is.
@@ -104,15 +57,15 @@ func (n *node) newForce(cfg config.Config) (*force, error) {
 	if len(cfg.Backends) == 1 {
 		opts.Server = cfg.Backends[0].Name
 	}
-	if err := n.addBuiltins(); err != nil {
-		return err
+	if err := n.addBuiltins(cfg); err != nil {
+		return nil, err
 	}
-	for host, local := range n.inprocess {
-		if n.configured(host) {
-			continue
+	for host, local := range n.inprocess.all() {
+		if local.builtin != "" {
+			continue // in force only where it is configured, see below
 		}
 		opts.Hosts = append(opts.Hosts, chain.HostSpec{
-			Ref: schemas.HostRef{Host: host}, Connect: local,
+			Ref: schemas.HostRef{Host: host}, Connect: local.connect,
 		})
 	}
 	for _, h := range cfg.Interceptors {
@@ -153,7 +106,8 @@ func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {
 		spec.Overrides[name] = override(o)
 	}
 	if h.Builtin != "" {
-		spec.Connect = n.inprocess[h.Name]
+		local, _ := n.inprocess.get(h.Name)
+		spec.Connect = local.connect
 		return spec, nil
 	}
 	ref := spec.Ref

@@ -21,7 +21,7 @@ const deferredHold = 8 * time.Second
 
 // runDeferred runs the sinks and audit-mode interceptors that this process can reach.
 func (n *node) runDeferred(ctx context.Context) error {
-	if err := n.addBuiltins(); err != nil {
+	if err := n.addBuiltins(n.cfg); err != nil {
 		return err
 	}
 	manager := deferred.NewManager(deferred.ManagerOptions{

@@ -90,8 +90,8 @@ func environment(extra map[string]string) []string {
 
 // connectDeferred reaches the server of a plan entry, wherever this process can.
 func (n *node) connectDeferred(ctx context.Context, ref schemas.HostRef) (chain.Conn, error) {
-	if local, ok := n.inprocess[ref.Host]; ok {
-		return local(ctx)
+	if local, ok := n.inprocess.get(ref.Host); ok {
+		return local.connect(ctx)
 	}
 	if ref.URL == "" && len(ref.Command) == 0 {
 		return nil, deferred.ErrNotHere
