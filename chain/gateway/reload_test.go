@@ -54,7 +54,7 @@ func TestReloadKeepsSessions(t *testing.T) {
 			}
 			settled := make(chan error, 1)
 			go func() { settled <- g.Settled(t.Context()) }() // exits when the call has ended
-			if got := call(t, cs, "echo", "opened"); got != "new" {
+			if got := callTool(t, cs, "echo", "opened"); got != "new" {
 				t.Errorf("a call after the reload: got %q, want new", got)
 			}
 			select {
@@ -62,7 +62,7 @@ func TestReloadKeepsSessions(t *testing.T) {
 				t.Error("settled while a call from before is open")
 			default:
 			}
-			call(t, cs, "open", "")
+			callTool(t, cs, "open", "")
 			if got := <-waiting; got.err != nil || got.text != "old" {
 				t.Errorf("a call from before the reload: got %+v, want old", got)
 			}
@@ -73,7 +73,7 @@ func TestReloadKeepsSessions(t *testing.T) {
 	}
 }
 
-func call(t *testing.T, cs *mcp.ClientSession, tool, text string) string {
+func callTool(t *testing.T, cs *mcp.ClientSession, tool, text string) string {
 	t.Helper()
 	res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: map[string]any{"text": text}})
 	return textOf(t, res, err)
@@ -101,13 +101,13 @@ func TestReloadChangesBackend(t *testing.T) {
 			}
 			fresh := connect(t, g.url, nil, legacy)
 			for name, cs := range map[string]*mcp.ClientSession{"old": old, "new": fresh} {
-				if got := call(t, cs, "echo", name); got != name {
+				if got := callTool(t, cs, "echo", name); got != name {
 					t.Errorf("got %q, want %q", got, name)
 				}
 			}
 			_ = old.Close()
 			waitFor(t, "the old front is ended", func() bool { return len(g.table.Load().former) == 0 })
-			if got := call(t, fresh, "echo", "still"); got != "still" && kind == "http" {
+			if got := callTool(t, fresh, "echo", "still"); got != "still" && kind == "http" {
 				t.Errorf("got %q, want still", got)
 			}
 		})
@@ -139,7 +139,7 @@ func TestReloadHeaders(t *testing.T) {
 	if err := g.Reload(t.Context(), []Backend{b}, Rules{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := call(t, cs, "echo", "on"); got != "on" {
+	if got := callTool(t, cs, "echo", "on"); got != "on" {
 		t.Errorf("got %q, want on", got)
 	}
 	rec := g.ledger.waitOutcome(t, methodToolsCall, schemas.OutcomeAllowed)
@@ -163,7 +163,7 @@ func TestReloadAddsAndRemoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	cs := connect(t, other, nil, legacy)
-	if got := call(t, cs, "echo", "two"); got != "two" {
+	if got := callTool(t, cs, "echo", "two"); got != "two" {
 		t.Errorf("got %q, want two", got)
 	}
 	for _, bad := range [][]Backend{nil, {one, one}, {{Name: "c"}}} {
