@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,7 +25,7 @@ func (s *Server) Install(servers ...*mcp.Server) error {
 		}
 	}
 	for _, server := range servers {
-		for _, method := range []string{MethodList, listAlias, MethodInvoke, invokeAlias} {
+		for _, method := range methods() {
 			err := mcp.AddReceivingCustomMethod(server, method,
 				func(ctx context.Context, session *mcp.ServerSession, p *sdkParams) (*sdkResult, error) {
 					var params jsonx.Value
@@ -40,6 +41,12 @@ func (s *Server) Install(servers ...*mcp.Server) error {
 		server.AddReceivingMiddleware(s.advertise)
 	}
 	return nil
+}
+
+// methods are those that a go-sdk server gets. The removed one is there to be answered with -32601: what the SDK's
+// HTTP transport does not know it refuses with a bare status, which ends its client's session.
+func methods() []string {
+	return []string{MethodList, listAlias, MethodInvoke, invokeAlias, "interceptor/executeChain"}
 }
 
 func (s *Server) handleSDK(ctx context.Context, session *mcp.ServerSession, method string, params jsonx.Value) (*sdkResult, error) {
@@ -64,8 +71,7 @@ func sdkError(e *wire.RPCError) error {
 // advertise adds the extension to what the server says of itself, and hands on what only middleware sees of a request.
 func (s *Server) advertise(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		switch method {
-		case MethodList, listAlias, MethodInvoke, invokeAlias:
+		if slices.Contains(methods(), method) {
 			if extra := req.GetExtra(); extra != nil {
 				ctx = withRequest(ctx, &Request{Header: extra.Header, Token: extra.TokenInfo})
 			}

@@ -76,6 +76,10 @@ func zoo() []interceptor.Interceptor {
 		}),
 		validator("hang", func(ctx context.Context, _ *call) (verdict, error) { <-ctx.Done(); return verdict{}, ctx.Err() }),
 		validator("deaf", func(context.Context, *call) (verdict, error) { time.Sleep(time.Hour); return verdict{}, nil }),
+		interceptor.Validator(interceptor.Descriptor{
+			Name: "strict", Hooks: interceptor.Both("tools/call"),
+			ConfigSchema: jsonx.Value(`{"type":"object","properties":{"level":{"enum":["low","high"]}}}`),
+		}, func(context.Context, *call) (verdict, error) { return interceptor.Pass(), nil }),
 		mutator("same", func(context.Context, *call) (mutation, error) { return interceptor.Unmodified(), nil }),
 		mutator("other", mutated(`{"n":12345678901234567890,"s":"\ud83d"}`)),
 		mutator("no payload", mutated(``)),
