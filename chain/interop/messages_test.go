@@ -86,7 +86,9 @@ func onlookers(t *testing.T) *interceptor.Server {
 		interceptor.Validator(interceptor.Descriptor{Name: "onlooker/validator", Hooks: interceptor.Both("*")},
 			func(context.Context, *interceptor.Call) (interceptor.Verdict, error) { return interceptor.Pass(), nil }),
 		interceptor.Mutator(interceptor.Descriptor{Name: "onlooker/mutator", Hooks: interceptor.Both("*")},
-			func(context.Context, *interceptor.Call) (interceptor.Mutation, error) { return interceptor.Unmodified(), nil }),
+			func(context.Context, *interceptor.Call) (interceptor.Mutation, error) {
+				return interceptor.Unmodified(), nil
+			}),
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ type peer struct {
 	answer func(msg *wire.Message) reply
 
 	mu   sync.Mutex
-	got  []string // everything but the handshake
+	got  []string      // everything but the handshake
 	wake chan struct{} // closed when another message came
 	stop chan struct{}
 }
