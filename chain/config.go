@@ -42,6 +42,7 @@ type Config struct {
 	ChainTimeout time.Duration // for all interceptors of one message together; negative: none
 	DenyDetail   DenyDetail    // empty means DenySEP
 	Duplicates   Duplicates    // empty means DuplicatesRefuse
+	Breakers     *Breakers     // nil: an interceptor is asked however often it failed
 }
 
 // HostConfig is what is configured about one interceptor server.

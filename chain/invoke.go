@@ -27,6 +27,7 @@ type Interceptor struct {
 	timeout time.Duration
 	head    []byte // first part of the invoke params
 	config  jsonx.Value
+	breaker *breaker            // nil: it has none
 	direct  *interceptor.Server // takes invocations without their encoding; nil unless it is in this process
 }
 
@@ -78,6 +79,15 @@ func (i *Interceptor) timeoutOrDefault() time.Duration {
 // invoke runs the interceptor once. The body of m for this interceptor's envelope MUST have been made if others run at
 // the same time.
 func (i *Interceptor) invoke(ctx context.Context, m *message, meta jsonx.Value) Answer {
+	guard := i.breaker
+	if meta != nil || i.Deferred() {
+		guard = nil // deferred work waits and tries again
+	}
+	if guard != nil {
+		if err := guard.allow(); err != nil {
+			return Answer{State: schemas.StateFailed, Error: err.Error()}
+		}
+	}
 	start := time.Now()
 	raw, err := i.call(ctx, m, meta)
 	var a Answer
@@ -87,6 +97,9 @@ func (i *Interceptor) invoke(ctx context.Context, m *message, meta jsonx.Value) 
 		a = i.read(m, raw)
 	}
 	a.Duration = time.Since(start)
+	if guard != nil {
+		guard.report(ctx, signOf(ctx, &a, err, i.timeoutOrDefault()))
+	}
 	return a
 }
 

@@ -92,7 +92,9 @@ func (p *Plan) admit(h *listed, entry schemas.PlanEntry, name string) error {
 	if name != entry.Name {
 		entry.Name, entry.ListedAs = name, entry.Name
 	}
-	p.members = append(p.members, NewInterceptor(entry, setting, h.caller))
+	m := NewInterceptor(entry, setting, h.caller)
+	m.breaker = p.config.Breakers.of(member{entry.Host, cmp.Or(entry.ListedAs, entry.Name)})
+	p.members = append(p.members, m)
 	return nil
 }
 

@@ -39,10 +39,11 @@ func (n *node) runChain(ctx context.Context) error {
 
 // newForce makes the interceptor servers of a configuration; nothing is connected yet.
 func (n *node) newForce(cfg config.Config) (*force, error) {
-	f := &force{cfg: cfg, replaced: make(chan struct{})}
+	f := &force{cfg: cfg, breakers: n.breakers(cfg), replaced: make(chan struct{})}
 	opts := chain.SetOptions{
 		Config: chain.Config{
 			Server: everyServer, ChainTimeout: cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(cfg.Gateway.Deny.Detail),
+			Breakers: f.breakers,
 		},
 		Refresh: cfg.Gateway.RefreshEvery, Logger: n.log,
 		OnPlan: func(ctx context.Context, plan *chain.Plan) error {
@@ -81,6 +82,15 @@ func (n *node) newForce(cfg config.Config) (*force, error) {
 	}
 	f.set, f.run = set, lifecycle.Background("interceptors", set.Run)
 	return f, nil
+}
+
+// breakers returns those in force, or new ones for other settings.
+func (n *node) breakers(cfg config.Config) *chain.Breakers {
+	b := cfg.Gateway.Breaker
+	if old := n.force.Load(); old != nil && old.cfg.Gateway.Breaker == b {
+		return old.breakers
+	}
+	return chain.NewBreakers(chain.BreakerConfig{Failures: b.Failures, Pause: b.Pause, MaxPause: b.MaxPause, Logger: n.log})
 }
 
 func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {

@@ -36,6 +36,7 @@ var errReplaced = errors.New("another configuration is in force")
 type force struct {
 	cfg      config.Config
 	set      *chain.Set
+	breakers *chain.Breakers // the same as before where their settings are
 	run      lifecycle.Part
 	replaced chan struct{} // closed when another one is in force
 }
@@ -109,7 +110,7 @@ func (n *node) reread() (config.Config, error) {
 func fixed(c config.Config) config.Config {
 	c.Backends, c.Interceptors = nil, nil
 	g := &c.Gateway
-	g.Deny, g.ChainTimeout, g.RefreshEvery = config.Deny{}, 0, 0
+	g.Deny, g.ChainTimeout, g.RefreshEvery, g.Breaker = config.Deny{}, 0, 0, config.Breaker{}
 	return c
 }
 

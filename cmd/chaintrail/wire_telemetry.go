@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chaintrail/chaintrail/bus/outbox"
+	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 	"github.com/chaintrail/chaintrail/internal/telemetry"
 	"github.com/chaintrail/chaintrail/sinks"
@@ -30,10 +32,17 @@ func (n *node) serveTelemetry(ctx context.Context) error {
 		storeMetrics(registry, "store_events", n.store.events.Stats)
 		storeMetrics(registry, "store_open", n.store.open.Stats)
 	}
+	registry.MustRegister(newBreakerMetrics(func() []chain.BreakerState {
+		if f := n.force.Load(); f != nil {
+			return f.breakers.States()
+		}
+		return nil
+	}))
 	server, err := telemetry.Listen(ctx, n.cfg.Gateway.Metrics, registry, n.ready)
 	if err != nil {
 		return withHint(err, "set gateway.metrics to a free address, or leave it out")
 	}
+	server.Handle("GET /plan", http.HandlerFunc(n.servePlan))
 	n.log.InfoContext(ctx, "metrics", slog.String("url", server.URL()+"/metrics"))
 	return n.group.Start(ctx, lifecycle.Background("telemetry", server.Run))
 }

@@ -38,7 +38,11 @@ func Counter(r prometheus.Registerer, subsystem, name, help string, read func() 
 type Server struct {
 	listener net.Listener
 	server   *http.Server
+	mux      *http.ServeMux
 }
+
+// Handle serves one more path; it may be called while the server runs.
+func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
 
 // Listen opens the address. ready tells why the process cannot do its work now, nil when it can.
 func Listen(ctx context.Context, address string, registry *prometheus.Registry, ready func() error) (*Server, error) {
@@ -56,7 +60,7 @@ func Listen(ctx context.Context, address string, registry *prometheus.Registry, 
 		}
 		_, _ = w.Write([]byte("ready\n"))
 	})
-	return &Server{listener: listener, server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}}, nil
+	return &Server{listener: listener, mux: mux, server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}}, nil
 }
 
 // URL is where the server listens.

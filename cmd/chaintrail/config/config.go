@@ -35,6 +35,7 @@ type Gateway struct {
 	MaxDepth      int           `yaml:"max_depth"`        // deepest JSON nesting
 	ChainTimeout  time.Duration `yaml:"chain_timeout"`    // for all interceptors of one phase
 	Deny          Deny          `yaml:"deny"`             // what a caller learns of a block
+	Breaker       Breaker       `yaml:"breaker"`          // when an interceptor that does not answer is not asked any more
 	RefreshEvery  time.Duration `yaml:"refresh"`          // how often interceptor lists are read again
 	PrincipalFrom string        `yaml:"principal_header"` // request header that names the verified caller, set by the proxy in front
 	AllowOrigins  []string      `yaml:"allow_origins"`    // browser origins beside loopback
@@ -44,6 +45,13 @@ type Gateway struct {
 type Deny struct {
 	As     string `yaml:"as"`     // error | result: for tools/call, a result with isError in place of a JSON-RPC error
 	Detail string `yaml:"detail"` // sep (interceptors, severities and what validators said) | generic (only that it was blocked)
+}
+
+// Breaker says when an interceptor in the path is given up for a while.
+type Breaker struct {
+	Failures int           `yaml:"failures"`  // consecutive timeouts, malformed answers and broken connections
+	Pause    time.Duration `yaml:"pause"`     // before it is probed
+	MaxPause time.Duration `yaml:"max_pause"` // the pause doubles with each failed probe, up to this
 }
 
 // Backend is an MCP server: a URL or a command.
@@ -158,7 +166,8 @@ func Default() Config {
 		Tenant: "default",
 		Gateway: Gateway{
 			Name: "main", Listen: "127.0.0.1:8787", MaxBody: 64 << 20, MaxDepth: 1000,
-			ChainTimeout: 30 * time.Second, Deny: Deny{As: "error", Detail: "sep"}, RefreshEvery: 30 * time.Second,
+			ChainTimeout: 30 * time.Second, Deny: Deny{As: "error", Detail: "sep"},
+			Breaker: Breaker{Failures: 5, Pause: time.Second, MaxPause: time.Minute}, RefreshEvery: 30 * time.Second,
 		},
 		Journal: Journal{
 			Durability: Durability{Request: "process", Outcome: "process", Deferred: "process", Control: "process"},

@@ -88,6 +88,12 @@ func (c *checker) gateway(g Gateway) {
 	c.address("gateway.metrics", g.Metrics, true)
 	c.oneOf("gateway.deny.as", g.Deny.As, "error", "result")
 	c.oneOf("gateway.deny.detail", g.Deny.Detail, "sep", "generic")
+	if g.Breaker.Failures < 1 {
+		c.add("gateway.breaker.failures", "%d is no number of failures: write 1 or more; a large one is never reached", g.Breaker.Failures)
+	}
+	if g.Breaker.Pause <= 0 || g.Breaker.MaxPause < g.Breaker.Pause {
+		c.add("gateway.breaker", "pause %s and max_pause %s: pause is more than 0, and max_pause at least pause", g.Breaker.Pause, g.Breaker.MaxPause)
+	}
 	c.notNegative("gateway.chain_timeout", g.ChainTimeout)
 	c.notNegative("gateway.refresh", g.RefreshEvery)
 	if g.MaxDepth < 1 {
