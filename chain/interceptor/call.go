@@ -22,7 +22,7 @@ type Call struct {
 	Timeout int64       // milliseconds the invoker allows, 0 when it names none; the context ends by then
 
 	envelope jsonx.Value // the payload as it came, when it was {method, params}
-	modern   bool        // asked in protocol 2026-07-28
+	version  string      // protocol version that the call names; empty when it names none
 }
 
 // Caller is who made the operation, as the invoker tells.
@@ -148,8 +148,7 @@ func (c *Call) complete() (fault string) {
 		return "timeoutMs is not a positive number"
 	}
 	c.Timeout = min(c.Timeout, maxTimeout)
-	version, _ := wire.MemberString(c.Meta, wire.MetaProtocolVersion)
-	c.modern = wire.Modern(version)
+	c.version, _ = wire.MemberString(c.Meta, wire.MetaProtocolVersion)
 	c.unwrap()
 	return ""
 }

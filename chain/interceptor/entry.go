@@ -2,6 +2,7 @@ package interceptor
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
@@ -13,6 +14,7 @@ type entry struct {
 	as       schemas.InterceptorType // type on the wire
 	wire     jsonx.Value             // descriptor on the wire
 	settings *settings               // nil: any config goes
+	fast     atomic.Bool             // the handler returned soon the last time
 }
 
 // newEntry checks an interceptor and fixes its wire form.

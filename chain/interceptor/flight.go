@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
@@ -14,6 +15,9 @@ import (
 )
 
 var errTimeout = errors.New("timeout")
+
+// fastHandler is how long a handler may take that is run where its call was read.
+const fastHandler = 100 * time.Microsecond
 
 // flight is one invocation, from a slot of the server to its result. It is used again, unless nobody waited for its
 // handler to return.
@@ -53,6 +57,19 @@ func (s *Server) admit(call *Call) (*flight, *wire.RPCError) {
 	return f, nil
 }
 
+// admitRequest is admit for a request as it came. It returns nothing for any other method, and where there is something
+// wrong that [Server.Handle] will say.
+func (s *Server) admitRequest(method string, params jsonx.Value) (*flight, *wire.RPCError) {
+	if method != MethodInvoke && method != invokeAlias {
+		return nil, nil
+	}
+	call, fault := parseCall(params)
+	if fault != "" || (call.version != "" && !slices.Contains(wire.Versions(), call.version)) {
+		return nil, nil
+	}
+	return s.admit(call)
+}
+
 // release ends the use of a flight whose handler has returned.
 func (s *Server) release(f *flight) {
 	*f = flight{done: f.done}
@@ -86,6 +103,7 @@ func (f *flight) run(ctx context.Context) {
 		<-f.server.slots
 	}()
 	f.err = f.entry.run(ctx, f.call, &f.out)
+	f.entry.fast.Store(time.Since(f.start) < fastHandler)
 }
 
 // answer makes the result of what the handler said.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -40,7 +41,7 @@ func appendResult(dst []byte, d *Descriptor, as schemas.InterceptorType, call *C
 		dst = append(append(dst, `,"info":`...), out.info...)
 	}
 	dst = strconv.AppendInt(append(dst, `,"durationMs":`...), durationMS, 10)
-	if call.modern {
+	if wire.Modern(call.version) {
 		dst = append(dst, `,"resultType":"complete"`...)
 	}
 	return append(dst, '}'), nil

@@ -81,6 +81,9 @@ func (c *LineConn) takeLine(chunk []byte, err error) ([]byte, error) {
 	return line, nil
 }
 
+// Pending reports whether a part of the next message was read with the last one; for whoever called ReadMessage.
+func (c *LineConn) Pending() bool { return c.in.Buffered() > 0 }
+
 // interruptible reports whether a read can be interrupted.
 func (c *LineConn) interruptible() bool { return c.readDeadline != nil }
 
