@@ -22,6 +22,7 @@ func suiteTests() []suiteTest {
 		{"./chain", "^TestFixtures", "interceptor fixtures", []string{"in process", "stdio", "http"}},
 		{"./chain/interop", "^TestFixtures", "interceptor fixtures", []string{"gateway, http to http", "gateway, http to stdio"}},
 		{"./chain/chaintest", "^TestGolden", "golden cases", []string{"in process", "stdio"}},
+		{"./chain/interop", "^(TestBadInput|TestReusedID)", "bad input", []string{"http to http", "http to stdio", "stdio to http", "stdio to stdio"}},
 		{"./chain/interop", "^TestExampleMessages", "example messages", []string{
 			"http to http", "http to stdio", "stdio to http", "stdio to stdio", "http to http, with interceptors",
 			"http to stdio, with interceptors", "stdio to http, with interceptors", "stdio to stdio, with interceptors",

@@ -20,6 +20,7 @@ var (
 const (
 	causeMalformed      = "malformed"       // the message could not be understood
 	causeReusedID       = "reused_id"       // a request with the id is open
+	causeStray          = "stray"           // an answer to an id that is not open
 	causeOverloaded     = "overloaded"      // a bound of the gateway was reached
 	causeStopping       = "stopping"        // the gateway takes no new work
 	causeBatch          = "batch"           // batches do not exist in this protocol version

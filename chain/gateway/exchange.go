@@ -144,7 +144,10 @@ func (x *exchange) admit(ctx context.Context) (msg wire.Message, a answer, forwa
 // settle runs the response phase on what the other side answered, and journals the outcome. An
 // answer with a nil raw means that nothing goes to the caller.
 func (x *exchange) settle(ctx context.Context, msg wire.Message) answer {
-	if !x.claim() {
+	if !x.claim() { // answered before, or cancelled
+		in := x.arrival
+		in.msg, in.reverse, in.parent = msg, !x.reverse, x.id
+		x.lane.answerStray(context.WithoutCancel(ctx), in)
 		return answer{}
 	}
 	if msg.Kind == wire.KindError {
@@ -243,8 +246,14 @@ func (x *exchange) refuse(ctx context.Context, v verdict) answer {
 	rec := x.newRecord(schemas.KindRequest, schemas.PhaseRequest)
 	res := chain.Result{Status: schemas.StatusNotRun}
 	addBody(rec, x.msg.Params, &res, x.msg.Flags)
-	if x.msg.Kind == wire.KindInvalid {
+	switch x.msg.Kind {
+	case wire.KindInvalid:
 		addOdd(rec, x.msg.Raw)
+	case wire.KindResponse:
+		addBody(rec, x.msg.Result, &res, x.msg.Flags)
+	case wire.KindError:
+		addBody(rec, x.msg.Error, &res, x.msg.Flags)
+	default:
 	}
 	rec.Event.Decision = x.decision(&res, verdict{})
 	x.addContext(rec)

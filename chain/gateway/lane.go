@@ -92,11 +92,17 @@ func (l *lane) record(ctx context.Context, rec *schemas.Record) (cause string) {
 	return cause
 }
 
-// answerStray counts an answer that nobody waits for. It is not forwarded.
-func (l *lane) answerStray(ctx context.Context, session *session, reverse bool) {
+// answerStray records an answer that nobody waits for. It is not forwarded, and not answered.
+func (l *lane) answerStray(ctx context.Context, in arrival) {
 	l.stray.Add(1)
-	l.log.DebugContext(ctx, "answer to an unknown id dropped", slog.Bool("from_client", reverse),
-		slog.String("session", string(session.pseudonym)))
+	in.scope, in.reply = false, nil
+	l.newExchange(in).refuse(ctx, verdict{outcome: schemas.OutcomeDenied, cause: causeStray, text: "an answer to an id that is not open"})
+}
+
+// strayFromServer is [lane.answerStray] for an answer of the server.
+func (l *lane) strayFromServer(ctx context.Context, in arrival, msg wire.Message) {
+	in.msg, in.reverse = msg, true
+	l.answerStray(ctx, in)
 }
 
 // arrival is a request as it came in, with what the transport knows of its sender.

@@ -78,7 +78,9 @@ func (k *link) take(ctx context.Context, msg wire.Message, reply func([]byte)) {
 			x = k.session.find(msg.ID, true)
 		}
 		if x == nil {
-			k.lane.answerStray(ctx, k.session, true)
+			in := k.base
+			in.msg = msg
+			k.lane.answerStray(ctx, in)
 			return
 		}
 		k.spawn(k.upRoom, func() {
@@ -116,7 +118,11 @@ func (k *link) request(ctx context.Context, msg wire.Message, reply func([]byte)
 		defer done()
 		err := k.server.Send(sendCtx, forward.Raw, func(raw []byte) { k.fromServer(ctx, raw) })
 		if err != nil {
-			x.answer(x.fail(ctx, causeOf(err), err.Error()))
+			a := x.fail(ctx, causeOf(err), err.Error())
+			last := k.toClient.take(false) // behind what its stream brought before it broke
+			defer last.release()
+			last.wait()
+			x.answer(a)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func (k *link) answered(ctx context.Context, msg wire.Message) {
 		x = k.session.find(msg.ID, false)
 	}
 	if x == nil {
-		k.lane.answerStray(ctx, k.session, false)
+		k.lane.strayFromServer(ctx, k.base, msg)
 		return
 	}
 	at := k.toClient.take(msg.Kind == wire.KindResponse && x.chained("response"))
@@ -109,11 +109,7 @@ func (k *link) oddFromServer(ctx context.Context, msg wire.Message, err error) {
 			return
 		}
 	}
-	in := k.base
-	in.msg = msg
-	in.reverse = true
-	in.reply = nil
-	k.lane.refuseRaw(ctx, in, err)
+	k.lane.refuseServer(ctx, k.base, msg, err)
 }
 
 // skipped takes word of a message of the server that was too large to be read. When it can only have
@@ -125,14 +121,17 @@ func (k *link) skipped(ctx context.Context, err error) {
 		switch {
 		case x.reverse:
 		case only != nil:
+			k.lane.refuseServer(ctx, k.base, wire.Message{}, err)
 			return
 		default:
 			only = x
 		}
 	}
-	if only != nil {
-		only.answer(only.fail(ctx, causeTooLarge, err.Error()))
+	if only == nil {
+		k.lane.refuseServer(ctx, k.base, wire.Message{}, err)
+		return
 	}
+	only.answer(only.fail(ctx, causeTooLarge, err.Error()))
 }
 
 // end ends what is open when one side is gone, and waits for the work under way. Requests of the

@@ -86,7 +86,7 @@ func TestServerCancels(t *testing.T) {
 	e.say(t, e.server, cancel) // once more: it is over
 	e.say(t, e.server, `{"jsonrpc":"2.0","method":"notifications/y"}`)
 	e.hear(t, e.client, `{"jsonrpc":"2.0","method":"notifications/y"}`)
-	if diff := cmp.Diff([]string{"request roots/list", "outcome roots/list cancelled "}, e.lines()); diff != "" {
+	if diff := cmp.Diff([]string{"request roots/list", "outcome roots/list cancelled ", "request other", "outcome other denied stray"}, e.lines()); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }

@@ -39,6 +39,12 @@ func (l *lane) refuseRaw(ctx context.Context, in arrival, err error) answer {
 	return a
 }
 
+// refuseServer is [lane.refuseRaw] for what a server sent: nobody is answered.
+func (l *lane) refuseServer(ctx context.Context, in arrival, msg wire.Message, err error) {
+	in.msg, in.reverse, in.reply = msg, true, nil
+	l.refuseRaw(ctx, in, err)
+}
+
 // refuseStopping records a request that came when the gateway was closed already.
 func (l *lane) refuseStopping(ctx context.Context, in arrival) answer {
 	cause, rpc, status := refusalOf(ErrStopping)

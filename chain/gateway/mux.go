@@ -133,7 +133,7 @@ func (m *mux) fromServer(ctx context.Context, up *muxServer, raw []byte) {
 
 func (m *mux) answers(ctx context.Context, up *muxServer, msg wire.Message) {
 	if msg.ID == nil {
-		m.lane.stray.Add(1)
+		m.lane.strayFromServer(ctx, m.arrival(), msg)
 		return
 	}
 	m.mu.Lock()
@@ -147,8 +147,7 @@ func (m *mux) answers(ctx context.Context, up *muxServer, msg wire.Message) {
 	}
 	m.mu.Unlock()
 	if call == nil {
-		m.lane.stray.Add(1)
-		m.lane.log.DebugContext(ctx, "answer to an unknown id dropped")
+		m.lane.strayFromServer(ctx, m.arrival(), msg)
 		return
 	}
 	call.seat.deliver(msg.WithID(call.id))
@@ -244,7 +243,8 @@ func (m *mux) asks(ctx context.Context, up *muxServer, msg wire.Message) {
 		s.deliver(msg.Raw)
 		return
 	}
-	in := arrival{session: newSession("", &m.lane.opts.Key, 1), msg: msg, reverse: true, transport: "http"}
+	in := m.arrival()
+	in.msg, in.reverse = msg, true
 	a := m.lane.newExchange(in).refuse(ctx, verdict{
 		outcome: schemas.OutcomeDenied, cause: causeUnroutable,
 		rpc: &wire.RPCError{Code: wire.CodeInternal, Message: "the request belongs to no single session of this shared server"},
@@ -289,8 +289,12 @@ func (m *mux) odd(ctx context.Context, up *muxServer, msg wire.Message, err erro
 			return
 		}
 	}
-	in := arrival{session: newSession("", &m.lane.opts.Key, 1), msg: msg, reverse: true, transport: "http"}
-	m.lane.refuseRaw(ctx, in, err)
+	m.lane.refuseServer(ctx, m.arrival(), msg, err)
+}
+
+// arrival is what is known of a message that belongs to no seat.
+func (m *mux) arrival() arrival {
+	return arrival{session: newSession("", &m.lane.opts.Key, 1), transport: "http"}
 }
 
 // skipped takes word of a message that was too large to be read; see link.skipped.
@@ -305,9 +309,11 @@ func (m *mux) skipped(ctx context.Context, up *muxServer, err error) {
 		}
 	}
 	m.mu.Unlock()
-	if only != nil {
-		only.seat.deliver(wire.NewErrorAnswer(only.id, malformedAnswer("too large")))
+	if only == nil {
+		m.lane.refuseServer(ctx, m.arrival(), wire.Message{}, err)
+		return
 	}
+	only.seat.deliver(wire.NewErrorAnswer(only.id, malformedAnswer("too large")))
 }
 
 // number makes an id of our own.

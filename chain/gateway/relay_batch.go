@@ -108,7 +108,7 @@ func (p *post) batchAnswer(ctx context.Context, entry jsonx.Value) []byte {
 	}
 	x := p.waiting(msg.ID)
 	if x == nil {
-		p.lane.answerStray(ctx, p.session, false)
+		p.lane.strayFromServer(ctx, p.arrival(msg), msg)
 		return nil
 	}
 	return x.settle(ctx, msg).raw

@@ -225,7 +225,7 @@ func (p *post) replied(ctx context.Context, msg wire.Message) []byte {
 		x = p.asker().find(msg.ID, true)
 	}
 	if x == nil {
-		p.lane.answerStray(ctx, p.session, true)
+		p.lane.answerStray(ctx, p.arrival(msg))
 		return nil
 	}
 	return x.settle(ctx, msg).raw

@@ -131,6 +131,7 @@ func (s *streamReader) read(ctx context.Context, body io.Reader) {
 		if errors.Is(err, wire.ErrTooLarge) {
 			// The event is skipped; if it was the answer, its exchange ends with the stream.
 			s.lane.log.WarnContext(ctx, "event skipped", slog.Any("error", err))
+			s.lane.refuseServer(ctx, s.arrival(wire.Message{}), wire.Message{}, err)
 			continue
 		}
 		if err != nil {
@@ -243,9 +244,7 @@ func (s *streamReader) odd(ctx context.Context, msg wire.Message, err error) []b
 	if x != nil {
 		return x.malformed(ctx, msg.Raw, reason).raw
 	}
-	in := s.arrival(msg)
-	in.reverse = true
-	s.lane.refuseRaw(ctx, in, err)
+	s.lane.refuseServer(ctx, s.arrival(msg), msg, err)
 	return nil
 }
 
@@ -256,7 +255,7 @@ func (s *streamReader) again(ctx context.Context, msg wire.Message) []byte {
 			return raw
 		}
 	}
-	s.lane.answerStray(ctx, s.session, false)
+	s.lane.strayFromServer(ctx, s.arrival(msg), msg)
 	return nil
 }
 

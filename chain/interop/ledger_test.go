@@ -48,22 +48,22 @@ func (l *ledger) outcomes() []string {
 }
 
 // waitOutcome waits for one of [ledger.outcomes].
-func (l *ledger) waitOutcome(t *testing.T, want string) *schemas.Record {
+func (l *ledger) waitOutcome(t *testing.T, want string) {
 	t.Helper()
 	limit := time.NewTimer(10 * time.Second)
 	defer limit.Stop()
 	for {
 		l.mu.Lock()
 		wake := l.wake
-		var found *schemas.Record
+		found := false
 		for _, r := range l.all {
 			if r.Event.Kind == schemas.KindOutcome && want == fmt.Sprintf("%s %s %s", r.Event.Operation.Event, r.Event.Decision.Outcome, r.Event.Decision.Cause) {
-				found = r
+				found = true
 			}
 		}
 		l.mu.Unlock()
-		if found != nil {
-			return found
+		if found {
+			return
 		}
 		select {
 		case <-wake:

@@ -179,12 +179,10 @@ func (c *courier) notified(t *testing.T, msg *wire.Message) {
 	}
 	answer := `{"jsonrpc":"2.0","id":"carrier","result":{}}`
 	c.say = say(string(line), answer)
+	var got []string
 	last := c.client.call(t, call)
-	got := []string{string(last)}
-	if c.client.lines != nil {
-		got = append(got, string(c.client.next(t)))
-	} else if len(c.client.before) == 1 {
-		got = []string{string(c.client.before[0]), string(last)}
+	for _, raw := range append(c.client.before, last) {
+		got = append(got, string(raw))
 	}
 	if diff := cmp.Diff([]string{string(line), answer}, got); diff != "" {
 		t.Errorf("before the answer (-want +got):\n%s", diff)

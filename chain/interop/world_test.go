@@ -93,7 +93,7 @@ type client struct {
 	lines   *wire.LineConn
 	in      io.WriteCloser
 	status  int      // of the last HTTP answer
-	before  [][]byte // what came before the answer of the last HTTP call
+	before  [][]byte // notifications before the answer of the last call
 }
 
 // newClient makes a client in a session of its own. Over HTTP the session is named by the gateway
@@ -147,14 +147,21 @@ func (c *client) send(t *testing.T, raw []byte) {
 	}
 }
 
-// call sends a request and returns the raw answer: over stdio the next line.
+// call sends a request and returns the raw answer.
 func (c *client) call(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	if c.lines == nil {
 		return c.post(t, raw)
 	}
 	c.send(t, raw)
-	return c.next(t)
+	c.before = nil
+	for {
+		line := c.next(t)
+		if msg, err := wire.Parse(line, wire.Limits{}); err != nil || msg.Kind != wire.KindNotification {
+			return line
+		}
+		c.before = append(c.before, line)
+	}
 }
 
 // next reads a line.

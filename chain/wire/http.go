@@ -253,7 +253,10 @@ func (c *HTTPClient) deliverBody(resp *http.Response, body []byte, msg outgoing,
 				return ErrSessionLost
 			}
 		}
-		deliver(NewErrorAnswer(msg.id, e))
+		if !answers(body, msg.id) {
+			body = NewErrorAnswer(msg.id, e)
+		}
+		deliver(body)
 		return nil
 	}
 	c.learn(body, msg)
