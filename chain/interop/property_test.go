@@ -131,20 +131,20 @@ func drawMembers(t *rapid.T) []member {
 func model(members []member, phase, payload string) (out string, blocked bool) {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b member) int { return cmp.Or(a.priority-b.priority, cmp.Compare(a.name, b.name)) })
-	changes := ""
+	var changed []string
 	for _, m := range sorted {
 		if !m.due(phase) || m.deferred() {
 			continue
 		}
 		blocked = blocked || m.blocks()
 		if m.acts == "change" {
-			changes += m.name
+			changed = append(changed, m.name)
 		}
 	}
-	if blocked || changes == "" {
+	if blocked || changed == nil {
 		return payload, blocked
 	}
-	return `{"l":"` + changes + `"}`, false
+	return `{"l":"` + strings.Join(changed, "") + `"}`, false
 }
 
 // TestPropertyGateway: drawn plans in a real gateway between a client and a server. The model knows
@@ -168,8 +168,9 @@ func TestPropertyGateway(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &drawn{members: drawMembers(rt), calls: map[string]int{}}
-		set, err := chain.NewSet(chain.SetOptions{Hosts: []chain.HostSpec{{
-			Ref: schemas.HostRef{Host: "drawn"}, Connect: func(context.Context) (chain.Conn, error) { return d, nil }, Timeout: d.timeout(),
+		set, err := chain.NewSet(chain.SetOptions{ChainTimeout: time.Minute, Hosts: []chain.HostSpec{{
+			Ref: schemas.HostRef{Host: "drawn"}, Connect: func(context.Context) (chain.Conn, error) { return d, nil },
+			Timeout: time.Minute, Overrides: d.limits(),
 		}}})
 		if err != nil {
 			rt.Fatal(err)
@@ -186,12 +187,15 @@ func TestPropertyGateway(t *testing.T) {
 	})
 }
 
-// timeout is short only where something hangs.
-func (d *drawn) timeout() time.Duration {
-	if slices.ContainsFunc(d.members, func(m member) bool { return m.acts == "hang" && !m.deferred() }) {
-		return 50 * time.Millisecond
+// limits are short for those that hang, and only for them.
+func (d *drawn) limits() map[string]chain.Override {
+	limits := map[string]chain.Override{}
+	for _, m := range d.members {
+		if m.acts == "hang" {
+			limits[m.name] = chain.Override{Timeout: 20 * time.Millisecond}
+		}
 	}
-	return 5 * time.Second
+	return limits
 }
 
 func (d *drawn) check(t *rapid.T, raw string, arrived []string, answer, sent, answered string) {
