@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "write what happens into the golden file
 type golden struct {
 	ChainTimeoutMS int64            `json:"chainTimeoutMs"`
 	DenyDetail     chain.DenyDetail `json:"denyDetail"`
+	Duplicates     chain.Duplicates `json:"duplicates"`
 	Servers        []goldenServer   `json:"servers"`
 	Runs           []goldenRun      `json:"runs"`
 }
@@ -107,7 +108,7 @@ func runGolden(t *testing.T, file, way string) {
 // run returns everything that can be seen of the case, as text.
 func (g *golden) run(t *testing.T, way string) string {
 	t.Helper()
-	opts := chain.SetOptions{DenyDetail: g.DenyDetail, ChainTimeout: time.Duration(g.ChainTimeoutMS) * time.Millisecond}
+	opts := chain.SetOptions{DenyDetail: g.DenyDetail, Duplicates: g.Duplicates, ChainTimeout: time.Duration(g.ChainTimeoutMS) * time.Millisecond}
 	servers := make([]*scriptServer, len(g.Servers))
 	for i := range g.Servers {
 		servers[i] = &scriptServer{list: g.Servers[i].Interceptors}
