@@ -29,10 +29,18 @@ func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
 // UnmarshalText reads RFC 3339 in UTC with exactly six fractional digits.
 func (t *Time) UnmarshalText(b []byte) error {
-	std, err := time.Parse(timeLayout, string(b))
+	v, err := parseTime(string(b))
 	if err != nil {
-		return fmt.Errorf("time must look like %s: %w", timeLayout, err)
+		return err
 	}
-	*t = At(std)
+	*t = v
 	return nil
+}
+
+func parseTime(s string) (Time, error) {
+	std, err := time.Parse(timeLayout, s)
+	if err != nil {
+		return 0, fmt.Errorf("time must look like %s: %w", timeLayout, err)
+	}
+	return At(std), nil
 }
