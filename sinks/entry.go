@@ -2,15 +2,16 @@ package sinks
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"strconv"
 	"strings"
 	"uuid"
 
 	"github.com/chaintrail/chaintrail/schemas"
-	"github.com/chaintrail/chaintrail/schemas/jsonx"
 	"github.com/chaintrail/chaintrail/schemas/seal"
 )
 
@@ -29,7 +30,7 @@ type Entry struct {
 	Shard uint16
 	Event *schemas.Event      // set on an event stream
 	Item  *schemas.OpenHeader // set on an open stream
-	// Hash is the event's hash; on an open stream a digest of header and data. It tells a repeated message from another
+	// Hash is the event's hash; on an open stream a digest of header and data's checksum. It tells a repeated message from another
 	// one in its place.
 	Hash seal.Hash
 	// Leaf counts first occurrences of (writer, seq) from the beginning of the stream, from 0; checkpoints have [NoLeaf].
@@ -66,9 +67,9 @@ func DecodeEvent(m Message) (Entry, error) {
 	if want := header(m, headerHash); want != "" && want != e.Hash.String() {
 		return e, fmt.Errorf("header %s does not match the data", headerHash)
 	}
-	event := new(schemas.Event)
-	if err := jsonx.Unmarshal(m.Data, event); err != nil {
-		return e, fmt.Errorf("decode sealed event: %w", err)
+	event, err := schemas.DecodeEvent(m.Data)
+	if err != nil {
+		return e, err
 	}
 	switch {
 	case event.Schema != schemas.Version:
@@ -85,18 +86,13 @@ func DecodeEvent(m Message) (Entry, error) {
 // DecodeItem is the [Decoder] of open streams.
 func DecodeItem(m Message) (Entry, error) {
 	raw := header(m, headerItem)
-	h := sha256.New()
-	h.Write([]byte(raw))
-	h.Write([]byte{0})
-	h.Write(m.Data)
-	e := Entry{Message: m, Shard: shardOf(m.Subject), Leaf: NoLeaf}
-	h.Sum(e.Hash[:0])
+	e := Entry{Message: m, Shard: shardOf(m.Subject), Leaf: NoLeaf, Hash: itemDigest(raw, m.Data)}
 	if raw == "" {
 		return e, fmt.Errorf("header %s is missing", headerItem)
 	}
-	item := new(schemas.OpenHeader)
-	if err := jsonx.Unmarshal([]byte(raw), item); err != nil {
-		return e, fmt.Errorf("decode header %s: %w", headerItem, err)
+	item, err := schemas.DecodeOpenHeader(raw)
+	if err != nil {
+		return e, fmt.Errorf("header %s: %w", headerItem, err)
 	}
 	switch {
 	case item.Writer == uuid.Nil() || item.Seq == 0 || item.Event == uuid.Nil():
@@ -109,6 +105,16 @@ func DecodeItem(m Message) (Entry, error) {
 	e.Item = item
 	e.Transient = item.Role == schemas.RoleSnapshot
 	return e, nil
+}
+
+// itemDigest tells an item's message from any other in its place. The header alone does, by its event, place and salt; of
+// the data a checksum is enough, since the event has sealed what it may be.
+func itemDigest(header string, data []byte) seal.Hash {
+	b := make([]byte, 0, 512)
+	b = append(b, header...)
+	b = binary.BigEndian.AppendUint64(b, uint64(len(data)))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
+	return sha256.Sum256(b)
 }
 
 func header(m Message, name string) string {

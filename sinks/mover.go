@@ -84,19 +84,7 @@ func (w *mover) gather(ctx context.Context, pending []Entry, chunks <-chan chunk
 		if _, full := w.limits.cut(pending); full {
 			return pending
 		}
-		var c chunk
-		ok := true
-		select {
-		case c, ok = <-chunks:
-		default:
-			select {
-			case c, ok = <-chunks:
-			case <-timer.C:
-				return pending
-			case <-ctx.Done():
-				return pending
-			}
-		}
+		c, ok := next(ctx, chunks, timer.C)
 		if !ok {
 			return pending
 		}
@@ -105,6 +93,21 @@ func (w *mover) gather(ctx context.Context, pending []Entry, chunks <-chan chunk
 			timer.Reset(w.p.opts.Linger)
 		}
 	}
+}
+
+// next returns what is there, else what comes before the end of the time.
+func next(ctx context.Context, chunks <-chan chunk, end <-chan time.Time) (c chunk, ok bool) {
+	select {
+	case c, ok = <-chunks:
+		return c, ok
+	default:
+	}
+	select {
+	case c, ok = <-chunks:
+	case <-end:
+	case <-ctx.Done():
+	}
+	return c, ok
 }
 
 // take makes a batch of entries and stores it; it returns how many of them are done.
@@ -160,6 +163,8 @@ func (w *mover) judge(ctx context.Context, e *Entry, verdict Verdict) (keep bool
 	case e.Transient:
 		w.p.stats.update(func(s *Stats) { s.Transient++ })
 		return false, nil
+	case verdict == VerdictNew:
+		return true, nil
 	}
 	writer, seq := e.Writer()
 	log := w.p.opts.Log.With(slog.Uint64("position", e.Position), slog.String("writer", writer.String()), slog.Uint64("seq", seq))

@@ -51,30 +51,30 @@ func isBody(role schemas.Role) bool {
 type itemRows struct {
 	block
 	place
-	kind  *values[string]
-	role  *values[string]
+	kind  *names
+	role  *names
 	idx   counts
 	part  counts
 	parts counts
-	keep  *values[string]
-	salt  *values[[]byte]
-	data  *values[[]byte]
+	keep  *names
+	salt  hashes
+	data  blobs
 }
 
 func (r *itemRows) init(table string) {
 	b := &r.block
 	b.table = table
 	r.place = newPlace(b)
-	r.kind = col[string](b, "kind")
-	r.role = col[string](b, "role")
+	r.kind = nameColumn(b, "kind")
+	r.role = nameColumn(b, "role")
 	r.idx = countColumn(b, "idx")
 	r.part = countColumn(b, "part")
 	r.parts = countColumn(b, "parts")
-	r.keep = col[string](b, "keep")
-	r.salt = col[[]byte](b, "salt")
+	r.keep = nameColumn(b, "keep")
+	r.salt = hashColumn(b, "salt")
 }
 
-func (r *itemRows) initData() { r.data = col[[]byte](&r.block, "data") }
+func (r *itemRows) initData() { r.data = blobColumn(&r.block, "data") }
 
 func (r *itemRows) add(o *origin) {
 	h := o.entry.Item
@@ -92,46 +92,46 @@ func (r *itemRows) add(o *origin) {
 // contextRows is the table of contexts and details, with the members of a context as columns.
 type contextRows struct {
 	itemRows
-	sessionID       *values[string]
-	requestID       *values[string]
-	method          *values[string]
-	target          *values[string]
-	principalType   *values[string]
-	principal       *values[string]
-	clientName      *values[string]
-	clientVersion   *values[string]
-	clientAddress   *values[string]
-	userAgent       *values[string]
-	protocolVersion *values[string]
-	reason          *values[string]
+	sessionID       texts
+	requestID       texts
+	method          *names
+	target          texts
+	principalType   *names
+	principal       texts
+	clientName      *names
+	clientVersion   *names
+	clientAddress   texts
+	userAgent       texts
+	protocolVersion *names
+	reason          texts
 }
 
 func (r *contextRows) initTyped() {
 	b := &r.block
-	r.sessionID = col[string](b, "session_id")
-	r.requestID = col[string](b, "request_id")
-	r.method = col[string](b, "method")
-	r.target = col[string](b, "target")
-	r.principalType = col[string](b, "principal_type")
-	r.principal = col[string](b, "principal")
-	r.clientName = col[string](b, "client_name")
-	r.clientVersion = col[string](b, "client_version")
-	r.clientAddress = col[string](b, "client_address")
-	r.userAgent = col[string](b, "user_agent")
-	r.protocolVersion = col[string](b, "protocol_version")
-	r.reason = col[string](b, "reason")
+	r.sessionID = textColumn(b, "session_id")
+	r.requestID = textColumn(b, "request_id")
+	r.method = nameColumn(b, "method")
+	r.target = textColumn(b, "target")
+	r.principalType = nameColumn(b, "principal_type")
+	r.principal = textColumn(b, "principal")
+	r.clientName = nameColumn(b, "client_name")
+	r.clientVersion = nameColumn(b, "client_version")
+	r.clientAddress = textColumn(b, "client_address")
+	r.userAgent = textColumn(b, "user_agent")
+	r.protocolVersion = nameColumn(b, "protocol_version")
+	r.reason = textColumn(b, "reason")
 }
 
 // addTyped fills the typed columns. They stay empty when the kept form cannot be read, or is only a part: the data is
 // there all the same.
 func (r *contextRows) addTyped(e *sinks.Entry) {
-	var c schemas.Context
+	c := &schemas.Context{}
 	var reason string
 	switch {
 	case e.Item.Parts > 1 || len(e.Data) == 0:
 	case e.Item.Role == schemas.RoleContext:
-		if jsonx.Unmarshal(e.Data, &c) != nil {
-			c = schemas.Context{}
+		if found, err := schemas.DecodeContext(e.Data); err == nil {
+			c = found
 		}
 	case e.Item.Role == schemas.RoleDetail:
 		var d schemas.Detail
