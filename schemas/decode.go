@@ -113,6 +113,8 @@ func (d *decoder) correlation(c *Correlation) {
 	d.str("session", (*string)(&c.Session))
 	d.str("request_id", (*string)(&c.RequestID))
 	d.id("parent_id", &c.Parent)
+	d.str("state_in", (*string)(&c.StateIn))
+	d.str("state_out", (*string)(&c.StateOut))
 	d.str("trace_id", &c.TraceID)
 	d.str("span_id", &c.SpanID)
 	d.str("protocol_version", &c.ProtocolVersion)

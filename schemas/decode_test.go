@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"uuid"
@@ -19,7 +20,7 @@ func fullEvent() *Event {
 		Time: 1_700_000_000_123_456, Tenant: "acme", Gateway: "gw",
 		Correlation: &Correlation{
 			Exchange: uuid.NewV7(), Call: uuid.NewV7(), Interception: uuid.NewV7(), Session: "a", RequestID: "b", Parent: uuid.NewV7(),
-			TraceID: "c", SpanID: "d", ProtocolVersion: "2025-11-25", Transport: "http",
+			StateIn: "e", StateOut: "f", TraceID: "c", SpanID: "d", ProtocolVersion: "2025-11-25", Transport: "http",
 		},
 		Actor:     &Actor{Type: "user", Pseudonym: "p", VerifiedBy: "header:X-User"},
 		Operation: &Operation{Event: "tools/call", Phase: PhaseResponse, Direction: Receiving, Reverse: true, Server: "s", Target: "t", TargetRef: "r"},
@@ -43,9 +44,30 @@ func fullEvent() *Event {
 	}
 }
 
+// set fails the test for each field that is zero, so that a new one cannot be forgotten.
+func set(t *testing.T, name string, v reflect.Value) {
+	t.Helper()
+	switch {
+	case v.IsZero():
+		t.Errorf("%s is not set here", name)
+	case v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct:
+		set(t, name, v.Elem())
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		set(t, name, v.Index(0))
+	case v.Kind() == reflect.Struct:
+		for field, value := range v.Fields() {
+			if rare := field.Name == "Life" || field.Name == "Plan" || field.Name == "Gap" || field.Name == "Admin"; !rare {
+				set(t, name+"."+field.Name, value)
+			}
+		}
+	default:
+	}
+}
+
 // What the journal writes is read without reflection: else the fast way is there for nothing.
 func TestSealedFormIsDecodedFast(t *testing.T) {
 	t.Parallel()
+	set(t, "event", reflect.ValueOf(fullEvent()))
 	for _, want := range []*Event{fullEvent(), {Schema: Version, Kind: KindCheckpoint}} {
 		raw, err := want.AppendJSON(nil)
 		if err != nil {

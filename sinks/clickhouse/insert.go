@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 	"uuid"
 
@@ -25,7 +24,7 @@ type inserter struct {
 	conn   driver.Conn
 	policy retry.Policy
 	log    *slog.Logger
-	types  map[string][]clickhouse.ColumnNameAndType // of each table, as the server described them
+	blocks bool // the connection takes blocks of the driver only: it speaks the native protocol
 	// owned returns ErrConflict when another writer took over. A writer that slept for long must not repeat an insert
 	// whose token the server may have forgotten.
 	owned func(ctx context.Context) error
@@ -77,14 +76,11 @@ func (in *inserter) span(ctx context.Context, b *block, i, j int, token string) 
 	return in.span(ctx, b, middle, j, token+":"+strconv.Itoa(middle))
 }
 
-// send is one try.
+// send is one try. Over HTTP the rows are encoded here, from what the columns hold into the request: through the driver's
+// own columns they are copied three times more, and words are looked up one by one.
 func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	types, err := in.describe(ctx, b)
-	if err != nil {
-		return err
-	}
 	settings := clickhouse.Settings{
 		"async_insert":               0,
 		"insert_deduplicate":         1,
@@ -97,8 +93,15 @@ func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) 
 	if in.untokened {
 		settings["insert_deduplication_token"] = uuid.NewV4().String()
 	}
-	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings), clickhouse.WithColumnNamesAndTypes(types))
-	err = insertOnce(ctx, in.conn, b.query(), func(batch driver.Batch) error {
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
+	if !in.blocks {
+		err := in.conn.InsertFormat(ctx, "Native", b.query(), b.native(i, j))
+		if !errors.Is(err, clickhouse.ErrFormatNativeUnsupported) {
+			return err
+		}
+		in.blocks = true
+	}
+	return insertOnce(ctx, in.conn, b.query(), func(batch driver.Batch) error {
 		for n, c := range b.columns {
 			if err := batch.Column(n).Append(c.slice(i, j)); err != nil {
 				return fmt.Errorf("column %s.%s does not fit: %w", b.table, c.label(), err)
@@ -106,50 +109,4 @@ func (in *inserter) send(ctx context.Context, b *block, i, j int, token string) 
 		}
 		return nil
 	})
-	if err != nil {
-		delete(in.types, b.table) // another program may have changed the table
-	}
-	return err
-}
-
-// describe returns the types of a block's columns, in their order. It asks once for each table; the driver would else
-// ask before each insert over HTTP.
-func (in *inserter) describe(ctx context.Context, b *block) ([]clickhouse.ColumnNameAndType, error) {
-	if types, ok := in.types[b.table]; ok {
-		return types, nil
-	}
-	rows, err := in.conn.Query(ctx, "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = ?", b.table)
-	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", b.table, err)
-	}
-	have := map[string]string{}
-	err = each(rows, func() error {
-		var name, typ string
-		if err := rows.Scan(&name, &typ); err != nil {
-			return err
-		}
-		have[name] = typ
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", b.table, err)
-	}
-	types := make([]clickhouse.ColumnNameAndType, 0, len(b.columns))
-	for _, c := range b.columns {
-		typ, ok := have[c.label()]
-		if !ok {
-			return nil, fmt.Errorf("table %s has no column %s: run the migrations", b.table, c.label())
-		}
-		types = append(types, clickhouse.ColumnNameAndType{Name: c.label(), Type: typ})
-	}
-	in.types[b.table] = types
-	return types, nil
-}
-
-func (b *block) query() string {
-	names := make([]string, len(b.columns))
-	for i, c := range b.columns {
-		names[i] = c.label()
-	}
-	return "INSERT INTO " + b.table + " (" + strings.Join(names, ", ") + ")"
 }

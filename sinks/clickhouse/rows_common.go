@@ -1,7 +1,6 @@
 package clickhouse
 
 import (
-	"time"
 	"uuid"
 
 	"github.com/chaintrail/chaintrail/schemas"
@@ -10,13 +9,13 @@ import (
 
 // place holds the columns that every projection begins with: where a row comes from.
 type place struct {
-	tenant    *values[string]
+	tenant    *names
 	time      instants
-	published *values[time.Time]
-	stream    *values[string]
-	position  *values[uint64]
+	published instants
+	stream    *names
+	position  numbers
 	writer    ids
-	seq       *values[uint64]
+	seq       numbers
 	event     ids
 	exchange  ids
 	block     *block
@@ -25,13 +24,13 @@ type place struct {
 func newPlace(b *block) place {
 	return place{
 		block:     b,
-		tenant:    col[string](b, "tenant"),
+		tenant:    nameColumn(b, "tenant"),
 		time:      timeColumn(b, "time"),
-		published: col[time.Time](b, "published"),
-		stream:    col[string](b, "stream"),
-		position:  col[uint64](b, "position"),
+		published: timeColumn(b, "published"),
+		stream:    nameColumn(b, "stream"),
+		position:  numberColumn(b, "position"),
 		writer:    idColumn(b, "writer"),
-		seq:       col[uint64](b, "seq"),
+		seq:       numberColumn(b, "seq"),
 		event:     idColumn(b, "event_id"),
 		exchange:  idColumn(b, "exchange_id"),
 	}
@@ -52,7 +51,7 @@ func (p *place) at(o *origin) {
 	writer, seq := o.entry.Writer()
 	p.tenant.add(o.tenant)
 	p.time.put(o.time)
-	p.published.add(o.entry.Published.UTC())
+	p.published.put(schemas.At(o.entry.Published))
 	p.stream.add(o.stream)
 	p.position.add(o.entry.Position)
 	p.writer.put(writer)

@@ -1,8 +1,6 @@
 package clickhouse
 
 import (
-	"time"
-
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/sinks"
 )
@@ -65,39 +63,39 @@ func (b *eventBlocks) add(e *sinks.Entry, known map[string]bool) {
 // eventRows is the table of sealed bytes.
 type eventRows struct {
 	block
-	stream    *values[string]
+	stream    *names
 	shard     *values[uint16]
-	position  *values[uint64]
+	position  numbers
 	writer    ids
-	seq       *values[uint64]
-	hash      *values[[]byte]
-	leaf      *values[uint64]
-	kind      *values[string]
+	seq       numbers
+	hash      hashes
+	leaf      numbers
+	kind      *names
 	event     ids
 	exchange  ids
 	time      instants
-	published *values[time.Time]
-	tenant    *values[string]
-	raw       *values[[]byte]
+	published instants
+	tenant    *names
+	raw       blobs
 }
 
 func (r *eventRows) init() {
 	b := &r.block
 	b.table = "events"
-	r.stream = col[string](b, "stream")
-	r.shard = col[uint16](b, "shard")
-	r.position = col[uint64](b, "position")
+	r.stream = nameColumn(b, "stream")
+	r.shard = shardColumn(b, "shard")
+	r.position = numberColumn(b, "position")
 	r.writer = idColumn(b, "writer")
-	r.seq = col[uint64](b, "seq")
-	r.hash = col[[]byte](b, "hash")
-	r.leaf = col[uint64](b, "leaf")
-	r.kind = col[string](b, "kind")
+	r.seq = numberColumn(b, "seq")
+	r.hash = hashColumn(b, "hash")
+	r.leaf = numberColumn(b, "leaf")
+	r.kind = nameColumn(b, "kind")
 	r.event = idColumn(b, "event_id")
 	r.exchange = idColumn(b, "exchange_id")
 	r.time = timeColumn(b, "time")
-	r.published = col[time.Time](b, "published")
-	r.tenant = col[string](b, "tenant")
-	r.raw = col[[]byte](b, "raw")
+	r.published = timeColumn(b, "published")
+	r.tenant = nameColumn(b, "tenant")
+	r.raw = blobColumn(b, "raw")
 }
 
 func (r *eventRows) add(o *origin) {
@@ -113,7 +111,7 @@ func (r *eventRows) add(o *origin) {
 	r.event.put(e.Event.ID)
 	r.exchange.put(o.exchange)
 	r.time.put(e.Event.Time)
-	r.published.add(e.Published.UTC())
+	r.published.put(schemas.At(e.Published))
 	r.tenant.add(o.tenant)
 	r.raw.add(e.Data)
 	r.positions = append(r.positions, e.Position)
@@ -123,20 +121,20 @@ func (r *eventRows) add(o *origin) {
 type planRows struct {
 	block
 	place
-	digest  *values[[]byte]
-	server  *values[string]
+	digest  hashes
+	server  *names
 	entries counts
-	plan    *values[[]byte]
+	plan    blobs
 }
 
 func (r *planRows) init() {
 	b := &r.block
 	b.table = "plans"
 	r.place = newPlace(b)
-	r.digest = col[[]byte](b, "digest")
-	r.server = col[string](b, "server")
+	r.digest = hashColumn(b, "digest")
+	r.server = nameColumn(b, "server")
 	r.entries = countColumn(b, "entries")
-	r.plan = col[[]byte](b, "plan")
+	r.plan = blobColumn(b, "plan")
 }
 
 func (r *planRows) add(o *origin) {

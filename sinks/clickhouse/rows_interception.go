@@ -8,47 +8,47 @@ import (
 type interceptionRows struct {
 	block
 	place
-	kind            *values[string]
+	kind            *names
 	callID          ids
 	parentID        ids
-	gateway         *values[string]
-	server          *values[string]
-	method          *values[string]
-	phase           *values[string]
-	direction       *values[string]
-	reverse         *values[bool]
-	target          *values[string]
-	targetRef       *values[string]
-	session         *values[string]
-	requestID       *values[string]
-	stateIn         *values[string]
-	stateOut        *values[string]
-	principalType   *values[string]
-	principalRef    *values[string]
-	verifiedBy      *values[string]
-	traceID         *values[string]
-	spanID          *values[string]
-	protocolVersion *values[string]
-	transport       *values[string]
-	status          *values[string]
-	outcome         *values[string]
-	abortedAt       *values[string]
-	abortType       *values[string]
-	abortPhase      *values[string]
-	cause           *values[string]
+	gateway         *names
+	server          *names
+	method          *names
+	phase           *names
+	direction       *names
+	reverse         flags
+	target          *names
+	targetRef       texts
+	session         texts
+	requestID       texts
+	stateIn         texts
+	stateOut        texts
+	principalType   *names
+	principalRef    texts
+	verifiedBy      *names
+	traceID         texts
+	spanID          texts
+	protocolVersion *names
+	transport       *names
+	status          *names
+	outcome         *names
+	abortedAt       *names
+	abortType       *names
+	abortPhase      *names
+	cause           *names
 	errors          counts
 	warnings        counts
 	infos           counts
-	modified        *values[bool]
-	isError         *values[bool]
-	errorCode       *values[int64]
-	planDigest      *values[[]byte]
-	chainUS         *values[int64]
-	backendUS       *values[int64]
-	totalUS         *values[int64]
+	modified        flags
+	isError         flags
+	errorCode       signed
+	planDigest      hashes
+	chainUS         signed
+	backendUS       signed
+	totalUS         signed
 	startedAt       instants
-	bytesBefore     *values[uint64]
-	bytesAfter      *values[uint64]
+	bytesBefore     numbers
+	bytesAfter      numbers
 	interceptors    counts
 }
 
@@ -56,47 +56,47 @@ func (r *interceptionRows) init() {
 	b := &r.block
 	b.table = "interceptions"
 	r.place = newPlace(b)
-	r.kind = col[string](b, "kind")
+	r.kind = nameColumn(b, "kind")
 	r.callID = idColumn(b, "call_id")
 	r.parentID = idColumn(b, "parent_id")
-	r.gateway = col[string](b, "gateway")
-	r.server = col[string](b, "server")
-	r.method = col[string](b, "event")
-	r.phase = col[string](b, "phase")
-	r.direction = col[string](b, "direction")
-	r.reverse = col[bool](b, "reverse")
-	r.target = col[string](b, "target")
-	r.targetRef = col[string](b, "target_ref")
-	r.session = col[string](b, "session")
-	r.requestID = col[string](b, "request_id")
-	r.stateIn = col[string](b, "state_in")
-	r.stateOut = col[string](b, "state_out")
-	r.principalType = col[string](b, "principal_type")
-	r.principalRef = col[string](b, "principal_ref")
-	r.verifiedBy = col[string](b, "verified_by")
-	r.traceID = col[string](b, "trace_id")
-	r.spanID = col[string](b, "span_id")
-	r.protocolVersion = col[string](b, "protocol_version")
-	r.transport = col[string](b, "transport")
-	r.status = col[string](b, "status")
-	r.outcome = col[string](b, "outcome")
-	r.abortedAt = col[string](b, "aborted_at")
-	r.abortType = col[string](b, "abort_type")
-	r.abortPhase = col[string](b, "abort_phase")
-	r.cause = col[string](b, "cause")
+	r.gateway = nameColumn(b, "gateway")
+	r.server = nameColumn(b, "server")
+	r.method = nameColumn(b, "event")
+	r.phase = nameColumn(b, "phase")
+	r.direction = nameColumn(b, "direction")
+	r.reverse = flagColumn(b, "reverse")
+	r.target = nameColumn(b, "target")
+	r.targetRef = textColumn(b, "target_ref")
+	r.session = textColumn(b, "session")
+	r.requestID = textColumn(b, "request_id")
+	r.stateIn = textColumn(b, "state_in")
+	r.stateOut = textColumn(b, "state_out")
+	r.principalType = nameColumn(b, "principal_type")
+	r.principalRef = textColumn(b, "principal_ref")
+	r.verifiedBy = nameColumn(b, "verified_by")
+	r.traceID = textColumn(b, "trace_id")
+	r.spanID = textColumn(b, "span_id")
+	r.protocolVersion = nameColumn(b, "protocol_version")
+	r.transport = nameColumn(b, "transport")
+	r.status = nameColumn(b, "status")
+	r.outcome = nameColumn(b, "outcome")
+	r.abortedAt = nameColumn(b, "aborted_at")
+	r.abortType = nameColumn(b, "abort_type")
+	r.abortPhase = nameColumn(b, "abort_phase")
+	r.cause = nameColumn(b, "cause")
 	r.errors = countColumn(b, "errors")
 	r.warnings = countColumn(b, "warnings")
 	r.infos = countColumn(b, "infos")
-	r.modified = col[bool](b, "modified")
-	r.isError = col[bool](b, "is_error")
-	r.errorCode = col[int64](b, "error_code")
-	r.planDigest = col[[]byte](b, "plan_digest")
-	r.chainUS = col[int64](b, "chain_us")
-	r.backendUS = col[int64](b, "backend_us")
-	r.totalUS = col[int64](b, "total_us")
+	r.modified = flagColumn(b, "modified")
+	r.isError = flagColumn(b, "is_error")
+	r.errorCode = signedColumn(b, "error_code")
+	r.planDigest = hashColumn(b, "plan_digest")
+	r.chainUS = signedColumn(b, "chain_us")
+	r.backendUS = signedColumn(b, "backend_us")
+	r.totalUS = signedColumn(b, "total_us")
 	r.startedAt = timeColumn(b, "started_at")
-	r.bytesBefore = col[uint64](b, "bytes_before")
-	r.bytesAfter = col[uint64](b, "bytes_after")
+	r.bytesBefore = numberColumn(b, "bytes_before")
+	r.bytesAfter = numberColumn(b, "bytes_after")
 	r.interceptors = countColumn(b, "interceptors")
 }
 

@@ -7,72 +7,72 @@ import "github.com/chaintrail/chaintrail/schemas"
 type invocationRows struct {
 	block
 	place
-	kind         *values[string]
+	kind         *names
 	interception ids
-	id           *values[string]
-	interceptor  *values[string]
-	version      *values[string]
-	host         *values[string]
-	typ          *values[string]
-	mode         *values[string]
-	failOpen     *values[bool]
+	id           texts
+	interceptor  *names
+	version      *names
+	host         *names
+	typ          *names
+	mode         *names
+	failOpen     flags
 	priority     *values[int32]
 	planOrder    counts
-	state        *values[string]
-	skipReason   *values[string]
-	valid        *values[*bool]
-	severity     *values[string]
-	modified     *values[*bool]
-	recorded     *values[*bool]
-	input        *values[string]
-	output       *values[string]
+	state        *names
+	skipReason   *names
+	valid        maybes
+	severity     *names
+	modified     maybes
+	recorded     maybes
+	input        *names
+	output       *names
 	errors       counts
 	warnings     counts
 	infos        counts
-	errorCode    *values[int64]
+	errorCode    signed
 	attempt      counts
-	durationUS   *values[int64]
-	server       *values[string]
-	method       *values[string]
-	phase        *values[string]
-	direction    *values[string]
-	target       *values[string]
+	durationUS   signed
+	server       *names
+	method       *names
+	phase        *names
+	direction    *names
+	target       *names
 }
 
 func (r *invocationRows) init() {
 	b := &r.block
 	b.table = "invocations"
 	r.place = newPlace(b)
-	r.kind = col[string](b, "kind")
+	r.kind = nameColumn(b, "kind")
 	r.interception = idColumn(b, "interception")
-	r.id = col[string](b, "id")
-	r.interceptor = col[string](b, "interceptor")
-	r.version = col[string](b, "version")
-	r.host = col[string](b, "host")
-	r.typ = col[string](b, "type")
-	r.mode = col[string](b, "mode")
-	r.failOpen = col[bool](b, "fail_open")
-	r.priority = col[int32](b, "priority")
+	r.id = textColumn(b, "id")
+	r.interceptor = nameColumn(b, "interceptor")
+	r.version = nameColumn(b, "version")
+	r.host = nameColumn(b, "host")
+	r.typ = nameColumn(b, "type")
+	r.mode = nameColumn(b, "mode")
+	r.failOpen = flagColumn(b, "fail_open")
+	r.priority = priorityColumn(b, "priority")
 	r.planOrder = countColumn(b, "plan_order")
-	r.state = col[string](b, "state")
-	r.skipReason = col[string](b, "skip_reason")
-	r.valid = col[*bool](b, "valid")
-	r.severity = col[string](b, "severity")
-	r.modified = col[*bool](b, "modified")
-	r.recorded = col[*bool](b, "recorded")
-	r.input = col[string](b, "input")
-	r.output = col[string](b, "output")
+	r.state = nameColumn(b, "state")
+	r.skipReason = nameColumn(b, "skip_reason")
+	r.valid = maybeColumn(b, "valid")
+	r.severity = nameColumn(b, "severity")
+	r.modified = maybeColumn(b, "modified")
+	r.recorded = maybeColumn(b, "recorded")
+	r.input = nameColumn(b, "input")
+	r.output = nameColumn(b, "output")
 	r.errors = countColumn(b, "errors")
 	r.warnings = countColumn(b, "warnings")
 	r.infos = countColumn(b, "infos")
-	r.errorCode = col[int64](b, "error_code")
+	r.errorCode = signedColumn(b, "error_code")
 	r.attempt = countColumn(b, "attempt")
-	r.durationUS = col[int64](b, "duration_us")
-	r.server = col[string](b, "server")
-	r.method = col[string](b, "event")
-	r.phase = col[string](b, "phase")
-	r.direction = col[string](b, "direction")
-	r.target = col[string](b, "target")
+	r.durationUS = signedColumn(b, "duration_us")
+	r.server = nameColumn(b, "server")
+	r.method = nameColumn(b, "event")
+	r.phase = nameColumn(b, "phase")
+	r.direction = nameColumn(b, "direction")
+	r.target = nameColumn(b, "target")
 }
 
 func (r *invocationRows) add(o *origin, known map[string]bool) {

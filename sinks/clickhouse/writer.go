@@ -7,7 +7,6 @@ import (
 	"time"
 	"uuid"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/chaintrail/chaintrail/internal/retry"
@@ -105,7 +104,7 @@ func newSink(config Config) *sink {
 	}
 	s.known = &known{conn: config.Conn, open: config.Content == ContentOpen, last: map[uuid.UUID]uint64{}}
 	s.inserter = &inserter{
-		conn: config.Conn, policy: s.policy, log: s.log, types: map[string][]clickhouse.ColumnNameAndType{},
+		conn: config.Conn, policy: s.policy, log: s.log,
 		owned: s.cursor.owned, refused: s.refuse, untokened: config.Sabotage == sabotageDouble,
 	}
 	return s
