@@ -42,6 +42,11 @@ func NewInterceptor(entry schemas.PlanEntry, config jsonx.Value, caller Caller) 
 	return i
 }
 
+// WithConfig returns the interceptor with another configuration, which MUST be grammatical.
+func (i *Interceptor) WithConfig(config jsonx.Value) *Interceptor {
+	return NewInterceptor(i.entry, config, i.caller)
+}
+
 // Entry returns the entry of the plan. The caller MUST NOT change what its slices hold.
 func (i *Interceptor) Entry() schemas.PlanEntry { return i.entry }
 

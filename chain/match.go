@@ -14,8 +14,8 @@ const (
 	anyResponseEvent = "*/response"
 )
 
-// matchHooks reports whether any hook matches.
-func matchHooks(hooks []schemas.Hook, event string, phase schemas.Phase) bool {
+// MatchHooks reports whether any hook matches an event in a phase.
+func MatchHooks(hooks []schemas.Hook, event string, phase schemas.Phase) bool {
 	for i := range hooks {
 		if hooks[i].Phase != phase {
 			continue

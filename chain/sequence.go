@@ -89,7 +89,7 @@ func knownEvents() []string {
 func (p *Plan) compute(key sequenceKey) *sequence {
 	var mutators, validators, sinks []*Interceptor
 	for _, m := range p.members {
-		if !matchHooks(m.entry.Hooks, key.event, key.phase) {
+		if !MatchHooks(m.entry.Hooks, key.event, key.phase) {
 			continue
 		}
 		switch m.entry.Type {

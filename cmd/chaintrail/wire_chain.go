@@ -40,26 +40,40 @@ func (n *node) runChain(ctx context.Context) error {
 // newForce makes the interceptor servers of a configuration; nothing is connected yet.
 func (n *node) newForce(cfg config.Config) (*force, error) {
 	f := &force{cfg: cfg, breakers: n.breakers(cfg), replaced: make(chan struct{})}
+	opts, err := n.setOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	opts.Breakers = f.breakers
+	opts.OnPlan = func(ctx context.Context, plan *chain.Plan) error {
+		select {
+		case <-f.replaced:
+			return errReplaced
+		default:
+			return n.recordPlan(ctx, plan)
+		}
+	}
+	set, err := chain.NewSet(opts)
+	if err != nil {
+		return nil, err
+	}
+	f.set, f.run = set, lifecycle.Background("interceptors", set.Run)
+	return f, nil
+}
+
+// setOptions describes the interceptor servers of a configuration and those of this process.
+func (n *node) setOptions(cfg config.Config) (chain.SetOptions, error) {
 	opts := chain.SetOptions{
 		Config: chain.Config{
 			Server: everyServer, ChainTimeout: cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(cfg.Gateway.Deny.Detail),
-			Breakers: f.breakers,
 		},
 		Refresh: cfg.Gateway.RefreshEvery, Logger: n.log,
-		OnPlan: func(ctx context.Context, plan *chain.Plan) error {
-			select {
-			case <-f.replaced:
-				return errReplaced
-			default:
-				return n.recordPlan(ctx, plan)
-			}
-		},
 	}
 	if len(cfg.Backends) == 1 {
 		opts.Server = cfg.Backends[0].Name
 	}
 	if err := n.addBuiltins(cfg); err != nil {
-		return nil, err
+		return opts, err
 	}
 	for host, local := range n.inprocess.all() {
 		if local.builtin != "" {
@@ -72,16 +86,11 @@ func (n *node) newForce(cfg config.Config) (*force, error) {
 	for _, h := range cfg.Interceptors {
 		spec, err := n.hostSpec(h)
 		if err != nil {
-			return nil, err
+			return opts, err
 		}
 		opts.Hosts = append(opts.Hosts, spec)
 	}
-	set, err := chain.NewSet(opts)
-	if err != nil {
-		return nil, err
-	}
-	f.set, f.run = set, lifecycle.Background("interceptors", set.Run)
-	return f, nil
+	return opts, nil
 }
 
 // breakers returns those in force, or new ones for other settings.
