@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -90,5 +91,23 @@ func TestExampleFileIsValid(t *testing.T) {
 	t.Parallel()
 	if _, err := Load(filepath.Join("..", "..", "..", "deploy", "chaintrail.example.yaml")); err != nil {
 		t.Error(err)
+	}
+}
+
+// The examples of the page on interceptors are configurations.
+func TestInterceptorExamplesAreValid(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "interceptors.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(blocks) < 2 {
+		t.Fatalf("%d examples were read", len(blocks))
+	}
+	for _, b := range blocks {
+		if _, err := Parse("docs/interceptors.md", b[1]); err != nil {
+			t.Error(err)
+		}
 	}
 }
