@@ -61,16 +61,13 @@ func newTransport() *http.Transport {
 	return t
 }
 
-// Handler serves /<backend>/mcp for every backend, and the authorization metadata of HTTP backends at
-// their well-known places.
+// Handler serves /<backend>/mcp for every backend, /<backend>/sse and /<backend>/message for clients of
+// the transport of 2024-11-05, and the authorization metadata of HTTP backends at their well-known
+// places.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, ok := backendOf(r.URL.Path)
-		front := g.table.Load().front(name, r)
-		if strings.Contains(r.URL.Path, wellKnownPrefix) {
-			front, ok = g.wellKnown(r.URL.Path)
-		}
-		if !ok || front == nil {
+		front := g.route(r)
+		if front == nil {
 			http.Error(w, "no such backend: the path is /<backend>/mcp", http.StatusNotFound)
 			return
 		}
@@ -80,6 +77,31 @@ func (g *Gateway) Handler() http.Handler {
 		}
 		front.ServeHTTP(w, r)
 	})
+}
+
+// route finds who serves a request; nil: nobody.
+func (g *Gateway) route(r *http.Request) http.Handler {
+	if strings.Contains(r.URL.Path, wellKnownPrefix) {
+		if front, ok := g.wellKnown(r.URL.Path); ok {
+			return front
+		}
+		return nil
+	}
+	t := g.table.Load()
+	name, place := splitPath(r.URL.Path)
+	switch place {
+	case "mcp":
+		return t.front(name, r)
+	case "sse":
+		if h := hubOf(t.fronts[name]); h != nil {
+			return http.HandlerFunc(h.serveSSE)
+		}
+	case "message":
+		if h := t.hubOfStream(name, r.URL.Query().Get("sessionId")); h != nil {
+			return http.HandlerFunc(h.message)
+		}
+	}
+	return nil
 }
 
 // wellKnown is who serves a well-known document; only a backend over HTTP has any.
@@ -95,8 +117,13 @@ func (g *Gateway) wellKnown(path string) (http.Handler, bool) {
 }
 
 func backendOf(path string) (string, bool) {
-	name, rest, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return name, ok && strings.TrimSuffix(rest, "/") == "mcp"
+	name, place := splitPath(path)
+	return name, place == "mcp"
+}
+
+func splitPath(path string) (backend, place string) {
+	backend, place, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return backend, strings.TrimSuffix(place, "/")
 }
 
 // Open is the number of exchanges that are open.
@@ -148,9 +175,7 @@ func (g *Gateway) Close() error {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), closeWait, fmt.Errorf("gateway did not close within %s", closeWait))
 		defer cancel()
 		for _, f := range g.table.Load().all() {
-			if h, ok := f.(*hub); ok {
-				h.close(ctx)
-			}
+			hubOf(f).close(ctx)
 		}
 		g.closeErr = g.life.close(ctx)
 		g.idle()

@@ -23,11 +23,12 @@ type hub struct {
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*hubSession
-	starting int
+	streams  map[string]*sseSession // those of 2024-11-05
+	starting int                    // admitted, and not among the sessions
 }
 
 func newHub(l *lane, lf *life) *hub {
-	return &hub{lane: l, life: lf, mux: newMux(l, lf), sessions: make(map[string]*hubSession)}
+	return &hub{lane: l, life: lf, mux: newMux(l, lf), sessions: make(map[string]*hubSession), streams: make(map[string]*sseSession)}
 }
 
 // ServeHTTP implements http.Handler.
@@ -194,7 +195,7 @@ func (h *hub) open(ctx context.Context, v *visit, id string) (*hubSession, error
 
 func (h *hub) admitSession() bool {
 	limit := h.lane.opts.MaxSessions
-	if !h.lane.backend.Shared {
+	if len(h.lane.backend.Command) > 0 && !h.lane.backend.Shared {
 		limit = min(limit, h.lane.opts.MaxChildren)
 	}
 	h.mu.Lock()
@@ -206,6 +207,20 @@ func (h *hub) admitSession() bool {
 	return true
 }
 
+func (h *hub) leaveSession() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.starting--
+}
+
+// reach makes a session's way to a server: one of its own, or a seat at the shared one.
+func (h *hub) reach(ctx context.Context) (conn wire.Conn, stop func(context.Context), err error) {
+	if h.lane.backend.Shared {
+		return h.mux.attach(ctx, true)
+	}
+	return h.lane.dial()
+}
+
 func (h *hub) connect(ctx context.Context, v *visit, id string) (*hubSession, error) {
 	// The session outlives the request that made it.
 	ctx, end := h.life.begin(ctx, true)
@@ -215,10 +230,10 @@ func (h *hub) connect(ctx context.Context, v *visit, id string) (*hubSession, er
 	var conn wire.Conn
 	var stop func(context.Context)
 	var err error
-	if id == "" || h.lane.backend.Shared {
-		conn, stop, err = h.mux.attach(ctx, id != "")
+	if id == "" {
+		conn, stop, err = h.mux.attach(ctx, false)
 	} else {
-		conn, stop, err = h.lane.dial()
+		conn, stop, err = h.reach(ctx)
 	}
 	if err != nil {
 		end()
@@ -242,6 +257,9 @@ func (h *hub) forget(id string) {
 // close ends every session and the shared child.
 func (h *hub) close(ctx context.Context) {
 	h.mu.Lock()
+	for _, s := range h.streams {
+		s.end()
+	}
 	all := make([]*hubSession, 0, len(h.sessions))
 	for _, s := range h.sessions {
 		all = append(all, s)

@@ -23,6 +23,7 @@ type lane struct {
 	unnamed  *session // holds the server's open requests to clients without a session id
 	listed   *nameSet
 	bound    *bindingTable
+	outdated atomic.Bool // the backend was found to speak the transport of 2024-11-05
 	calls    *callTable
 	rounds   *roundTable
 	stray    atomic.Uint64 // answers to ids that nobody waits for
@@ -51,6 +52,11 @@ func newLane(b *Backend, opts *Options, rules *atomic.Pointer[Rules], reg *regis
 func (l *lane) inherit(old *lane) {
 	l.sessions, l.unnamed, l.listed = old.sessions, old.unnamed, old.listed
 	l.bound, l.calls, l.rounds = old.bound, old.calls, old.rounds
+}
+
+// relayed reports whether the backend's own sessions are relayed, rather than made here.
+func (l *lane) relayed() bool {
+	return l.backend.URL != "" && l.backend.Transport != TransportSSE && !l.outdated.Load()
 }
 
 // session returns what is remembered of a session; without an id a fresh one that nobody shares.

@@ -28,8 +28,6 @@ type link struct {
 	base    arrival // what every request of the client has in common
 	client  clientPort
 	server  wire.Conn
-	// synchronous tells that server.Send returns with the answer, not with the write (HTTP).
-	synchronous bool
 
 	toServer, toClient sequencer
 	upRoom, downRoom   chan struct{}
@@ -37,11 +35,10 @@ type link struct {
 }
 
 func newLink(l *lane, s *session, base arrival, client clientPort, server wire.Conn) *link {
-	_, isHTTP := server.(*wire.HTTPClient)
 	base.session = s
 	base.scope = true
 	return &link{
-		lane: l, session: s, base: base, client: client, server: server, synchronous: isHTTP,
+		lane: l, session: s, base: base, client: client, server: server,
 		upRoom: make(chan struct{}, maxInWork), downRoom: make(chan struct{}, maxInWork),
 	}
 }
@@ -111,7 +108,7 @@ func (k *link) request(ctx context.Context, msg wire.Message, reply func([]byte)
 		}
 		at.wait()
 		// Over HTTP the session id comes with the answer to initialize: the next message needs it.
-		if k.synchronous && msg.Method != methodInitialize {
+		if synchronous(k.server) && msg.Method != methodInitialize {
 			at.release()
 		}
 		sendCtx, done := x.arm(ctx)
@@ -125,6 +122,12 @@ func (k *link) request(ctx context.Context, msg wire.Message, reply func([]byte)
 			x.answer(a)
 		}
 	})
+}
+
+// synchronous tells that Send of a connection returns with the answer, not with the write.
+func synchronous(c wire.Conn) bool {
+	s, ok := c.(interface{ Synchronous() bool })
+	return ok && s.Synchronous()
 }
 
 func causeOf(err error) string {

@@ -36,16 +36,25 @@ type Plan interface {
 	Run(ctx context.Context, in chain.Input) chain.Result
 }
 
+// Transports of a [Backend] with a URL.
+const (
+	TransportHTTP = "http" // streamable HTTP, since 2025-03-26
+	TransportSSE  = "sse"  // HTTP+SSE of 2024-11-05
+)
+
 // Backend is one MCP server behind the gateway: either URL or Command is set.
 type Backend struct {
-	Name    string            // required: [a-z0-9-]{1,64}; the path is /<name>/mcp
-	URL     string            // streamable HTTP endpoint
-	Headers map[string]string // set on every request to URL, over those of the client
-	Command []string          // program and arguments of a stdio server
-	Env     map[string]string // added to the gateway's own environment
-	Dir     string            // working directory of the command
-	Shared  bool              // one child for all sessions, instead of one each
-	Plan    func() Plan       // the plan in force now; nil, or a nil result: no interceptors
+	Name string // required: [a-z0-9-]{1,64}; the path is /<name>/mcp
+	URL  string // HTTP endpoint
+	// Transport is how URL is spoken to: TransportHTTP, TransportSSE, or empty: streamable HTTP, and
+	// where that is refused the older one, if URL has it.
+	Transport string
+	Headers   map[string]string // set on every request to URL, over those of the client
+	Command   []string          // program and arguments of a stdio server
+	Env       map[string]string // added to the gateway's own environment
+	Dir       string            // working directory of the command
+	Shared    bool              // one child for all sessions, instead of one each
+	Plan      func() Plan       // the plan in force now; nil, or a nil result: no interceptors
 }
 
 // Caller is who sent a request, as far as it was verified.
@@ -148,6 +157,10 @@ func (b *Backend) validate() error {
 		return errors.New("neither url nor command is set")
 	case b.URL != "" && len(b.Command) > 0:
 		return errors.New("both url and command are set")
+	case b.Transport != "" && b.Transport != TransportHTTP && b.Transport != TransportSSE:
+		return fmt.Errorf("transport %q: want http or sse", b.Transport)
+	case b.Transport != "" && b.URL == "":
+		return errors.New("transport is for a url")
 	case b.URL != "":
 		u, err := url.Parse(b.URL)
 		if err != nil {

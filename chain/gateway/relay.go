@@ -17,22 +17,27 @@ import (
 type relay struct {
 	lane   *lane
 	life   *life
+	hub    *hub // serves where the backend proves to speak the transport of 2024-11-05
 	url    *url.URL
 	client http.RoundTripper
 
 	metadata atomic.Pointer[url.URL] // where the backend said its authorization metadata is; nil: it did not
 }
 
-func newRelay(l *lane, lf *life) (*relay, error) {
+func newRelay(l *lane, lf *life, h *hub) (*relay, error) {
 	u, err := url.Parse(l.backend.URL)
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	return &relay{lane: l, life: lf, url: u, client: l.opts.Transport}, nil
+	return &relay{lane: l, life: lf, hub: h, url: u, client: l.opts.Transport}, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.lane.outdated.Load() {
+		r.hub.ServeHTTP(w, req)
+		return
+	}
 	v, ok := r.lane.newVisit(w, req)
 	if !ok {
 		return
@@ -45,6 +50,20 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		r.pass(req.Context(), v)
 	}
+}
+
+// isOutdated finds out, from the refusal of an initialize, whether the backend speaks the transport of
+// 2024-11-05 (specification, "Transports", Backwards Compatibility).
+func (r *relay) isOutdated(ctx context.Context, msg *wire.Message, resp *http.Response) bool {
+	if msg.Method != methodInitialize || r.lane.backend.Transport != "" || !wire.OutdatedStatus(resp.StatusCode) || contentType(resp.Header) == wire.ContentJSON {
+		return false
+	}
+	if !wire.HasSSE(ctx, r.lane.backend.URL, r.lane.httpOptions()) {
+		return false
+	}
+	r.lane.log.InfoContext(ctx, "the server speaks HTTP+SSE of 2024-11-05")
+	r.lane.outdated.Store(true)
+	return true
 }
 
 func (r *relay) post(ctx context.Context, v *visit) {

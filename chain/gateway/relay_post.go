@@ -52,6 +52,11 @@ func (p *post) request(ctx context.Context, msg wire.Message) {
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if p.relay.isOutdated(ctx, &msg, resp) {
+		x.fail(ctx, causeHTTPStatus, "HTTP status "+strconv.Itoa(resp.StatusCode)+", taken up by HTTP+SSE of 2024-11-05")
+		p.relay.hub.initialize(ctx, p.visit, msg)
+		return
+	}
 	p.answer(ctx, resp)
 }
 

@@ -36,7 +36,28 @@ type holder interface {
 
 func (h *hub) holds(id string) bool { return h.session(id) != nil }
 
-func (r *relay) holds(id string) bool { return r.lane.sessions.has(id) }
+func (r *relay) holds(id string) bool { return r.lane.sessions.has(id) || r.hub.holds(id) }
+
+// hubOf is the hub that makes the sessions of a front, where the server has none; nil for no front.
+func hubOf(front http.Handler) *hub {
+	switch f := front.(type) {
+	case *hub:
+		return f
+	case *relay:
+		return f.hub
+	}
+	return nil
+}
+
+// hubOfStream finds the hub of a session of 2024-11-05, else that of the backend; nil: there is none.
+func (t *table) hubOfStream(name, session string) *hub {
+	for _, f := range t.former[name] {
+		if h := hubOf(f.front); h.stream(session) != nil {
+			return h
+		}
+	}
+	return hubOf(t.fronts[name])
+}
 
 // front finds who serves a request to a backend; nil: nobody.
 func (t *table) front(name string, r *http.Request) http.Handler {
@@ -77,7 +98,7 @@ func (g *Gateway) newTable(backends []Backend, prev *table) (*table, error) {
 			continue
 		}
 		l := newLane(b, &g.opts, g.rules, g.registry)
-		if old != nil && b.URL != "" && old.backend.URL == b.URL {
+		if old != nil && b.URL != "" && old.backend.URL == b.URL && old.relayed() && old.backend.Transport == b.Transport {
 			l.inherit(old) // the same server: its sessions go on, with other headers
 		}
 		front, err := g.newFront(l)
@@ -90,10 +111,11 @@ func (g *Gateway) newTable(backends []Backend, prev *table) (*table, error) {
 }
 
 func (g *Gateway) newFront(l *lane) (http.Handler, error) {
-	if l.backend.URL != "" {
-		return newRelay(l, g.life)
+	h := newHub(l, g.life)
+	if l.backend.URL == "" || l.backend.Transport == TransportSSE {
+		return h, nil // it has no sessions of its own that streamable HTTP could relay
 	}
-	return newHub(l, g.life), nil
+	return newRelay(l, g.life, h)
 }
 
 // sameReach reports whether two configurations of a backend lead to it in the same way.
@@ -180,18 +202,18 @@ func (g *Gateway) retire(ctx context.Context, f *former) {
 		}
 	}
 	g.dropFormer(name, f)
-	if h, ok := f.front.(*hub); ok {
-		h.close(ctx)
-	}
+	hubOf(f.front).close(ctx)
 	g.opts.Logger.InfoContext(ctx, "replaced backend ended", slog.String("backend", name))
 }
 
 // idle reports whether no session is left, as far as the front can tell.
 func (f *former) idle(limit time.Duration) bool {
-	if h, ok := f.front.(*hub); ok {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return len(h.sessions)+h.starting == 0
+	h := hubOf(f.front)
+	h.mu.Lock()
+	made := len(h.sessions) + h.starting
+	h.mu.Unlock()
+	if !f.lane.relayed() || made > 0 {
+		return made == 0
 	}
 	return time.Since(time.Unix(0, f.used.Load())) >= limit
 }

@@ -119,20 +119,8 @@ func (k *link) settleRest(ctx context.Context) {
 // dial opens a connection to the backend for one session; stop ends it.
 func (l *lane) dial() (conn wire.Conn, stop func(context.Context), err error) {
 	if l.backend.URL != "" {
-		header := make(http.Header, len(l.backend.Headers))
-		for name, value := range l.backend.Headers {
-			header.Set(name, value)
-		}
-		c := wire.NewHTTPClient(l.backend.URL, &wire.HTTPOptions{
-			Client: &http.Client{Transport: l.opts.Transport}, Header: header,
-			MaxMessage: int(l.opts.MaxMessage), Listen: true, CloseWait: l.opts.StopGrace,
-			Mirror: func(h http.Header, method string, params jsonx.Value) {
-				if method == methodToolsCall {
-					l.bound.mirror(h, params)
-				}
-			},
-		})
-		return c, func(ctx context.Context) { l.stopped(ctx, c.Close()) }, nil //nolint:contextcheck // its Close has a deadline of its own
+		c := l.dialURL()
+		return c, func(ctx context.Context) { l.stopped(ctx, c.Close()) }, nil
 	}
 	child, err := wire.StartChild(wire.ChildConfig{
 		Command: l.backend.Command, Dir: l.backend.Dir, Env: environment(l.backend.Env),
@@ -143,6 +131,34 @@ func (l *lane) dial() (conn wire.Conn, stop func(context.Context), err error) {
 		return nil, nil, fmt.Errorf("start server: %w", err)
 	}
 	return child, func(ctx context.Context) { l.stopped(ctx, child.Stop(ctx)) }, nil
+}
+
+// dialURL makes a connection by the transport that the backend is known, or said, to speak.
+func (l *lane) dialURL() wire.Conn {
+	opts := l.httpOptions()
+	switch {
+	case l.backend.Transport == TransportSSE || l.outdated.Load():
+		return wire.NewSSEClient(l.backend.URL, opts)
+	case l.backend.Transport == TransportHTTP:
+		return wire.NewHTTPClient(l.backend.URL, opts)
+	}
+	return wire.NewURLClient(l.backend.URL, opts)
+}
+
+func (l *lane) httpOptions() *wire.HTTPOptions {
+	header := make(http.Header, len(l.backend.Headers))
+	for name, value := range l.backend.Headers {
+		header.Set(name, value)
+	}
+	return &wire.HTTPOptions{
+		Client: &http.Client{Transport: l.opts.Transport}, Header: header,
+		MaxMessage: int(l.opts.MaxMessage), Listen: true, CloseWait: l.opts.StopGrace,
+		Mirror: func(h http.Header, method string, params jsonx.Value) {
+			if method == methodToolsCall {
+				l.bound.mirror(h, params)
+			}
+		},
+	}
 }
 
 func (l *lane) stopped(ctx context.Context, err error) {

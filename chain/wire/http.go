@@ -60,22 +60,28 @@ func NewHTTPClient(url string, opts *HTTPOptions) *HTTPClient {
 	c := &HTTPClient{
 		url: url, closed: make(chan struct{}), ready: make(chan struct{}, 1), flights: map[*flight]struct{}{},
 	}
-	if opts != nil {
-		c.opts = *opts
+	c.opts, c.own = opts.withDefaults()
+	return c
+}
+
+// withDefaults fills what is left out; own tells that the transport is ours to close.
+func (o *HTTPOptions) withDefaults() (out HTTPOptions, own bool) {
+	if o != nil {
+		out = *o
 	}
-	if c.opts.MaxMessage <= 0 {
-		c.opts.MaxMessage = DefaultMaxMessage
+	if out.MaxMessage <= 0 {
+		out.MaxMessage = DefaultMaxMessage
 	}
-	if c.opts.CloseWait <= 0 {
-		c.opts.CloseWait = 2 * time.Second
+	if out.CloseWait <= 0 {
+		out.CloseWait = 2 * time.Second
 	}
-	if c.opts.Client == nil {
+	if out.Client == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.MaxIdleConnsPerHost = 64
 		transport.DisableCompression = true
-		c.opts.Client, c.own = &http.Client{Transport: transport}, true
+		out.Client, own = &http.Client{Transport: transport}, true
 	}
-	return c
+	return out, own
 }
 
 // flight is the life of one exchange. It ends with the caller's context, by Close or by finish.

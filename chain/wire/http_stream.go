@@ -169,6 +169,9 @@ func (c *HTTPClient) listen(ctx context.Context, deliver func([]byte), skipped f
 	})
 }
 
+// Synchronous tells that Send returns with the answer, not when the message is written.
+func (c *HTTPClient) Synchronous() bool { return true }
+
 func (c *HTTPClient) waitClosed(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

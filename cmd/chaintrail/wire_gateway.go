@@ -46,7 +46,7 @@ func (n *node) backends(cfg config.Config) []gateway.Backend {
 	all := make([]gateway.Backend, 0, len(cfg.Backends))
 	for _, b := range cfg.Backends {
 		all = append(all, gateway.Backend{
-			Name: b.Name, URL: b.URL, Headers: b.Headers, Command: b.Command, Env: b.Env, Dir: b.Dir, Shared: b.Shared,
+			Name: b.Name, URL: b.URL, Transport: b.Transport, Headers: b.Headers, Command: b.Command, Env: b.Env, Dir: b.Dir, Shared: b.Shared,
 			Plan: n.planOf(b.Name),
 		})
 	}

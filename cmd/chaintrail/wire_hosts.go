@@ -65,7 +65,7 @@ func (n *node) openHost(ref schemas.HostRef, headers map[string]string) (wire.Co
 		for name, value := range headers {
 			header.Set(name, value)
 		}
-		return wire.NewHTTPClient(ref.URL, &wire.HTTPOptions{Header: header}), func() {}, nil
+		return wire.NewURLClient(ref.URL, &wire.HTTPOptions{Header: header}), func() {}, nil
 	}
 	child, err := wire.StartChild(wire.ChildConfig{Command: ref.Command, Env: environment(ref.Env), Logger: n.log.With(slog.String("host", ref.Host))})
 	if err != nil {

@@ -56,13 +56,14 @@ type Breaker struct {
 
 // Backend is an MCP server: a URL or a command.
 type Backend struct {
-	Name    string            `yaml:"name"` // path on the HTTP front: /<name>/mcp
-	URL     string            `yaml:"url"`
-	Headers map[string]string `yaml:"headers"`
-	Command []string          `yaml:"command"`
-	Env     map[string]string `yaml:"env"`
-	Dir     string            `yaml:"dir"`
-	Shared  bool              `yaml:"shared"` // one child for all sessions
+	Name      string            `yaml:"name"` // path on the HTTP front: /<name>/mcp
+	URL       string            `yaml:"url"`
+	Transport string            `yaml:"transport"` // of the URL: http | sse (that of 2024-11-05); empty: found out
+	Headers   map[string]string `yaml:"headers"`
+	Command   []string          `yaml:"command"`
+	Env       map[string]string `yaml:"env"`
+	Dir       string            `yaml:"dir"`
+	Shared    bool              `yaml:"shared"` // one child for all sessions
 }
 
 // Host is an interceptor server: a URL, a command, or a built-in interceptor in this process.

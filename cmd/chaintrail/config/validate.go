@@ -112,6 +112,12 @@ func (c *checker) backends(backends []Backend) {
 			c.add(key+".name", "%q is not a path: use 1 to 64 of a-z, 0-9 and dashes, with no dash at either end", b.Name)
 		}
 		c.endpoint(key, b.URL, b.Command)
+		if b.Transport != "" {
+			c.oneOf(key+".transport", b.Transport, "http", "sse")
+			if b.URL == "" {
+				c.add(key+".transport", "is for a url, and there is none; leave it out")
+			}
+		}
 		if first, ok := seen[b.Name]; ok {
 			c.add(key+".name", "%q is the name of backends[%d] too; names are paths, so each is used once", b.Name, first)
 		}
