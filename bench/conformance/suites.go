@@ -45,12 +45,7 @@ var reportRE = regexp.MustCompile(`conformance: ([^|]+) \| ([^|]+) \| (\d+) of (
 func (s *suite) runTest(ctx context.Context, t suiteTest) []row {
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", t.run, "-v", t.pkg) //nolint:gosec // G204: fixed words
 	text, err := cmd.CombinedOutput()
-	rows, seen := reported(t, string(text))
-	for _, mode := range t.modes {
-		if !seen[mode] {
-			rows = append(rows, row{suite: t.suite, mode: mode, count: "not run", want: "all", missed: true})
-		}
-	}
+	rows := reported(t, string(text))
 	if err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
 			err = fmt.Errorf("go test %s: %w", t.pkg, err)
@@ -61,20 +56,28 @@ func (s *suite) runTest(ctx context.Context, t suiteTest) []row {
 	return rows
 }
 
-func reported(t suiteTest, text string) (rows []row, seen map[string]bool) {
-	seen = map[string]bool{}
+// reported makes a row of each mode, in the order of the suite; one that did not report is a miss.
+func reported(t suiteTest, text string) []row {
+	byMode := map[string]row{}
 	for _, m := range reportRE.FindAllStringSubmatch(text, -1) {
 		passed, _ := strconv.Atoi(m[3])
 		total, _ := strconv.Atoi(m[4])
 		if m[1] == t.suite {
-			seen[m[2]] = true
+			byMode[m[2]] = row{
+				suite: m[1], mode: m[2], count: m[3] + " of " + m[4], want: m[4] + " of " + m[4],
+				missed: passed != total || total == 0,
+			}
 		}
-		rows = append(rows, row{
-			suite: m[1], mode: m[2], count: m[3] + " of " + m[4], want: m[4] + " of " + m[4],
-			missed: passed != total || total == 0,
-		})
 	}
-	return rows, seen
+	var rows []row
+	for _, mode := range t.modes {
+		r, ok := byMode[mode]
+		if !ok {
+			r = row{suite: t.suite, mode: mode, count: "not run", want: "all", missed: true}
+		}
+		rows = append(rows, r)
+	}
+	return rows
 }
 
 // fixturesControl swaps the stages: a suite that does not notice proves nothing.
