@@ -95,8 +95,13 @@ func (x *exchange) settle(ctx context.Context, result jsonx.Value) (Message, err
 	d.IsError = x.req.Method == "tools/call" && wire.IsToolError(result)
 	detail := detailOf(&res)
 	denied := x.verdict(ctx, &res)
-	if denied != nil {
+	switch {
+	case denied != nil:
 		d.Outcome, d.ErrorCode = outcomeOf(denied)
+	case res.Modified && x.req.Accept != nil:
+		if denied = x.req.Accept(res.Payload); denied != nil {
+			d.Outcome, d.ErrorCode, detail.Error = schemas.OutcomeError, wire.CodeInternal, denied.Error()
+		}
 	}
 	res.AddBody(rec, result, nil)
 	if err := x.finish(ctx, rec, d, detail); err != nil {

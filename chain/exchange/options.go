@@ -39,6 +39,9 @@ type Request struct {
 	Transport   string // "http", "stdio" or "inprocess"
 	ClientName  string
 	ClientVer   string
+	// Accept takes a result that an interceptor changed, before the outcome is recorded; its error ends the exchange.
+	// It may be nil.
+	Accept func(result jsonx.Value) error
 }
 
 // ErrNotRecorded is returned when the recorder did not take an event: a request was then not made, and a result is kept
