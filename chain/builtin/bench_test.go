@@ -3,8 +3,6 @@ package builtin
 import (
 	"strings"
 	"testing"
-
-	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
 // BenchmarkInvoke is one invocation in process on a call of 2 KiB that passes.
@@ -38,13 +36,13 @@ func BenchmarkInvoke(b *testing.B) {
 		s := server(b, "tool-changes", "", "")
 		tool := `{"name":"t%","description":"` + text[:150] + `","inputSchema":{"type":"object"}}`
 		var tools []string
-		for _, n := range strings.Split("0123456789", "") {
+		for n := range strings.SplitSeq("0123456789", "") {
 			tools = append(tools, strings.Replace(tool, "%", n, 1))
 		}
 		call := params("tool-changes", "tools/list", "response", `{"tools":[`+strings.Join(tools, ",")+`]}`, context)
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Invoke(b.Context(), jsonx.Value(call)); err != nil {
+			if _, err := s.Invoke(b.Context(), call); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -152,8 +152,7 @@ type ran struct {
 }
 
 func (a *app) printAnswer(in *chain.Input, entry schemas.PlanEntry, answer *chain.Answer) error {
-	one := ran{}
-	one.Invocation = schemas.Invocation{
+	one := ran{
 		Interceptor: entry.Name, Version: entry.Version, Host: entry.Host, Type: entry.Type, Mode: entry.Mode, FailOpen: entry.FailOpen,
 	}
 	answer.Fill(&one.Invocation)
