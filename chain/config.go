@@ -65,6 +65,9 @@ type Override struct {
 	Retries  *int           // deferred work only: tries after the first
 	Hooks    []schemas.Hook // in place of the descriptor's; MUST be narrower
 	Envelope *bool
+	Enforce  *Enforce      // active for these only, in audit mode for the rest; nil: for everybody
+	Sample   *float64      // deferred work only: percentage of the messages, from 0 to 100
+	Budget   time.Duration // deferred work without a recorder only: invocation time per minute; 0: no bound
 }
 
 func (c *Config) validate() error { // fills the defaults in
@@ -105,6 +108,12 @@ func (h *HostConfig) validate() error {
 			fault = fmt.Sprintf("timeout %v is negative", o.Timeout)
 		case o.Retries != nil && *o.Retries < 0:
 			fault = fmt.Sprintf("retries %d is negative", *o.Retries)
+		case o.Budget < 0:
+			fault = fmt.Sprintf("budget %v is negative", o.Budget)
+		case o.Sample != nil && (*o.Sample < 0 || *o.Sample > 100 || *o.Sample != *o.Sample):
+			fault = fmt.Sprintf("sample %v is no percentage", *o.Sample)
+		case o.Enforce != nil && (o.Enforce.Percent < 0 || o.Enforce.Percent > 100 || o.Enforce.Percent != o.Enforce.Percent):
+			fault = fmt.Sprintf("enforce: percent %v is no percentage", o.Enforce.Percent)
 		}
 		for _, hook := range o.Hooks {
 			if len(hook.Events) == 0 || (hook.Phase != schemas.PhaseRequest && hook.Phase != schemas.PhaseResponse) {
@@ -177,6 +186,9 @@ func (h *HostConfig) apply(entry *schemas.PlanEntry) error {
 		}
 		entry.Hooks = o.Hooks
 		origin("hooks")
+	}
+	if err := o.rollOut(entry, origin); err != nil {
+		return err
 	}
 	if entry.Envelope = h.Envelope; o.Envelope != nil {
 		entry.Envelope = *o.Envelope

@@ -25,7 +25,8 @@ type Interceptor struct {
 	entry   schemas.PlanEntry
 	caller  Caller
 	timeout time.Duration
-	head    []byte // first part of the invoke params
+	enforce *Enforce // nil: for everybody
+	head    []byte   // first part of the invoke params
 	config  jsonx.Value
 	breaker *breaker            // nil: it has none
 	direct  *interceptor.Server // takes invocations without their encoding; nil unless it is in this process

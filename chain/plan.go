@@ -81,6 +81,7 @@ func (p *Plan) admit(h *listed, entry schemas.PlanEntry, name string) error {
 	if err := h.config.apply(&entry); err != nil {
 		return err
 	}
+	override := h.config.Overrides[entry.Name]
 	setting := h.config.Ref.Configs[entry.Name]
 	if setting != nil {
 		canonical, err := jsonx.Canonical(setting)
@@ -94,6 +95,9 @@ func (p *Plan) admit(h *listed, entry schemas.PlanEntry, name string) error {
 	}
 	m := NewInterceptor(entry, setting, h.caller)
 	m.breaker = p.config.Breakers.of(member{entry.Host, cmp.Or(entry.ListedAs, entry.Name)})
+	if entry.Mode == schemas.ModeActive {
+		m.enforce = override.Enforce
+	}
 	p.members = append(p.members, m)
 	return nil
 }

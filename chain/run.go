@@ -47,6 +47,9 @@ func (p *Plan) Run(ctx context.Context, in Input) Result {
 		res.PlanDigest = p.record.Digest
 		return res
 	}
+	if seq.varies {
+		seq = seq.rolledOut(&in)
+	}
 	return p.runSequence(ctx, seq, in)
 }
 

@@ -27,6 +27,7 @@ type sequence struct {
 	sinks      span
 	active     []int // validators that run in the path
 	inPath     bool  // anything runs in the path
+	varies     bool  // the message decides on modes or samples
 }
 
 // span is a range of items.
@@ -131,6 +132,7 @@ func (s *sequence) describe(phase schemas.Phase) {
 			Interceptor: e.Name, Version: e.Version, Host: e.Host, Type: e.Type, Mode: e.Mode,
 			FailOpen: e.FailOpen, Priority: m.priority(phase), Order: i, State: schemas.StateDeferred,
 		}
+		s.varies = s.varies || m.enforce != nil || (e.Sample != nil && m.Deferred())
 		if m.inPath() {
 			inv.State, inv.SkipReason = schemas.StateSkipped, schemas.SkipAborted
 			s.inPath = true

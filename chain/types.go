@@ -17,6 +17,8 @@ type Input struct {
 	Direction    schemas.Direction
 	Payload      jsonx.Value // params of a request, result of a response; never modified in place
 	Context      Context
+	Tenant       string // whose message it is; empty: not known
+	Target       string // tool or prompt name, or resource URI, in both phases; empty: none
 }
 
 // Context is what an interceptor is told about the caller (SEP-2624 context).

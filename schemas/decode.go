@@ -161,6 +161,7 @@ func (d *decoder) invocation(v *Invocation) {
 	d.str("host", &v.Host)
 	d.str("type", (*string)(&v.Type))
 	d.str("mode", (*string)(&v.Mode))
+	d.str("mode_reason", &v.ModeReason)
 	d.bool("fail_open", &v.FailOpen)
 	decodeInt(d, "priority", &v.Priority)
 	decodeInt(d, "order", &v.Order)

@@ -31,7 +31,7 @@ func fullEvent() *Event {
 		},
 		Invocations: []Invocation{
 			{
-				ID: "i", Interceptor: "n", Version: "1", Host: "h", Type: TypeValidation, Mode: ModeAudit, FailOpen: true, Priority: -1 << 31,
+				ID: "i", Interceptor: "n", Version: "1", Host: "h", Type: TypeValidation, Mode: ModeAudit, ModeReason: "canary_rest", FailOpen: true, Priority: -1 << 31,
 				Order: 3, State: StateFinished, SkipReason: SkipBudget, Valid: &yes, Severity: SeverityWarn, Modified: &no, Recorded: &yes,
 				Input: "in", Output: "out", Errors: 1, Warnings: 2, Infos: 3, ErrorCode: -1, Attempt: 2, DurationUS: 9,
 			},

@@ -101,6 +101,7 @@ type Invocation struct {
 	Host        string          `json:"host"` // configured name of the interceptor server, "inprocess" for our own
 	Type        InterceptorType `json:"type"`
 	Mode        Mode            `json:"mode"`
+	ModeReason  string          `json:"mode_reason,omitzero"` // why this mode for this message, where a canary rule decides
 	FailOpen    bool            `json:"fail_open,omitzero"`
 	Priority    int32           `json:"priority,omitzero"`
 	Order       int             `json:"order"` // position in the plan, from 0
@@ -158,9 +159,11 @@ type PlanEntry struct {
 	PriorityRq int32           `json:"priority_request,omitzero"`
 	PriorityRs int32           `json:"priority_response,omitzero"`
 	TimeoutMS  int64           `json:"timeout_ms,omitzero"`
-	Retries    int             `json:"retries,omitzero"`   // deferred work only
-	BudgetMS   int64           `json:"budget_ms,omitzero"` // deferred work only: invocation time per minute; 0: no bound
-	Envelope   bool            `json:"envelope,omitzero"`  // request payloads go out as {method, params}
+	Canary     seal.Hash       `json:"canary_digest,omitzero"` // active for some only, in audit mode for the rest: digest of the rule
+	Sample     *int            `json:"sample_bp,omitzero"`     // deferred work only: share of the messages, in hundredths of a percent
+	Retries    int             `json:"retries,omitzero"`       // deferred work only
+	BudgetMS   int64           `json:"budget_ms,omitzero"`     // deferred work only: invocation time per minute; 0: no bound
+	Envelope   bool            `json:"envelope,omitzero"`      // request payloads go out as {method, params}
 	Config     seal.Hash       `json:"config_digest,omitzero"`
 	Origin     []string        `json:"origin"` // where it comes from: "descriptor" and the overrides in force
 }

@@ -277,6 +277,7 @@ func (w *encoder) invocation(v *Invocation) {
 	w.str("host", v.Host)
 	w.str("type", string(v.Type))
 	w.str("mode", string(v.Mode))
+	w.optStr("mode_reason", v.ModeReason)
 	w.optTrue("fail_open", v.FailOpen)
 	w.optInt("priority", int64(v.Priority))
 	w.int("order", int64(v.Order))

@@ -123,7 +123,7 @@ func (m *Manager) follow(ctx context.Context, job Job) error {
 	}
 	wanted := map[workerKey]spec{}
 	for _, entry := range plan.Entries {
-		if entry.Type != schemas.TypeSink && entry.Mode != schemas.ModeAudit {
+		if entry.Type != schemas.TypeSink && entry.Mode != schemas.ModeAudit && entry.Canary.IsZero() {
 			continue
 		}
 		ref := refs[entry.Host]

@@ -211,6 +211,7 @@ func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.V
 	rec.Event.ID = uuid.NewV7()
 	in := chain.Input{
 		Interception: rec.Event.ID, Event: x.req.Method, Phase: op.Phase, Direction: op.Direction, Payload: payload,
+		Tenant: x.opts.Tenant, Target: x.target(),
 		Context: chain.Context{
 			Principal: x.req.Principal, TraceID: x.ids.TraceID, SpanID: x.ids.SpanID, Timestamp: x.started, SessionID: x.req.Session,
 		},

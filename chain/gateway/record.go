@@ -98,6 +98,8 @@ func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.V
 		Phase:        rec.Event.Operation.Phase,
 		Direction:    rec.Event.Operation.Direction,
 		Payload:      payload,
+		Tenant:       x.lane.opts.Tenant,
+		Target:       x.facts.target,
 		Context: chain.Context{
 			Principal: x.caller.Principal,
 			TraceID:   x.ids.TraceID,
