@@ -87,7 +87,8 @@ type Decision struct {
 	IsError    bool      `json:"is_error,omitzero"`   // tool result with isError true
 	ErrorCode  int       `json:"error_code,omitzero"` // JSON-RPC error code given to the caller
 	// Cause says why an exchange ended as it did where no interceptor decided, from a closed set. Of the gateway:
-	// "malformed", "too_large", "reused_id", "stray", "unroutable", "unauthorized", "unknown_session", "session_ended",
+	// "malformed", "too_large", "reused_id", "stray", "unroutable", "unresolved", "unauthorized", "unknown_session",
+	// "session_ended",
 	// "overloaded", "backend_lost", "no_answer", "http_status", "client_gone", "audit_full", "audit_failed", "stopping".
 	// Of whoever closes a writer: "shutdown" (stopped: in order), "writer_lost" (lost: the process died).
 	Cause string `json:"cause,omitzero"`

@@ -162,8 +162,8 @@ func (x *exchange) expectRound(result jsonx.Value) {
 	c := x.round
 	if c == nil {
 		c = &call{id: x.call, asked: coreDigest(x.msg.Params), sent: coreDigest(x.forwards)}
-		if x.plan != nil {
-			c.plan = x.plan.Digest()
+		if x.inForce() != nil {
+			c.plan = x.inForce().Digest()
 		}
 		if core := coreOf(x.forwards); c.sent != c.asked && len(core) <= maxCore {
 			c.core = core
@@ -188,7 +188,7 @@ func (x *exchange) steady(params jsonx.Value, res *chain.Result) {
 		res.Payload = keepMember(params, res.Payload, "requestState")
 	}
 	c := x.round
-	if c == nil || x.plan == nil || c.plan != x.plan.Digest() || c.asked != coreDigest(params) {
+	if c == nil || x.inForce() == nil || c.plan != x.inForce().Digest() || c.asked != coreDigest(params) {
 		return
 	}
 	out := current(res, params)

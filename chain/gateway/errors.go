@@ -30,6 +30,7 @@ const (
 	causeClientGone     = "client_gone"     // the caller left; the answer was not delivered
 	causeAuditFull      = "audit_full"      // never recorded: it is what the caller is told
 	causeAuditFailed    = "audit_failed"    // likewise
+	causeUnresolved     = "unresolved"      // Rules.Resolver failed, or what it chose cannot be reached
 	causeUnauthorized   = "unauthorized"    // Options.Identify refused
 	causeTooLarge       = "too_large"       // over Options.MaxMessage
 	causeUnroutable     = "unroutable"      // a shared server's request that belongs to no session

@@ -25,7 +25,8 @@ import (
 type exchange struct {
 	arrival
 	lane     *lane
-	plan     Plan // the one in force at arrival, for both phases
+	plan     Plan // for both phases: the one in force at arrival, until resolve; then covered by mu, see inForce
+	release  func()
 	rules    *Rules
 	facts    facts
 	id       uuid.UUID
@@ -104,13 +105,16 @@ func (x *exchange) admit(ctx context.Context) (msg wire.Message, a answer, forwa
 	rec := x.newRecord(schemas.KindRequest, schemas.PhaseRequest)
 	payload := x.msg.Params
 	res := chain.Result{Status: schemas.StatusNotRun}
-	if x.chained(schemas.PhaseRequest) {
+	v := x.resolve(ctx)
+	if v.outcome == "" && x.chained(schemas.PhaseRequest) {
 		if payload == nil || string(payload) == "null" {
 			payload = jsonx.Value("{}")
 		}
 		res = x.run(ctx, rec, payload)
 	}
-	v := verdictOf(&res, x.interrupted())
+	if v.outcome == "" {
+		v = verdictOf(&res, x.interrupted())
+	}
 	if v.outcome == "" && !x.reverse {
 		x.steady(payload, &res)
 	}
@@ -319,7 +323,12 @@ func (x *exchange) answer(a answer) {
 func (x *exchange) close() {
 	x.mu.Lock()
 	x.state = stateEnded
+	release := x.release
+	x.release = nil
 	x.mu.Unlock()
+	if release != nil {
+		release()
+	}
 	if x.scope {
 		x.session.leave(x)
 	}
@@ -346,7 +355,8 @@ func (x *exchange) adopt(s *session) {
 }
 
 func (x *exchange) chained(phase schemas.Phase) bool {
-	return x.plan != nil && !wire.NeverChained(x.msg.Method) && x.plan.Matches(x.msg.Method, phase)
+	plan := x.inForce()
+	return plan != nil && !wire.NeverChained(x.msg.Method) && plan.Matches(x.msg.Method, phase)
 }
 
 // forwarded notes that the other side gets the request now, unless it was interrupted.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/chaintrail/chaintrail/chain"
 )
 
 // Gateway carries MCP traffic between clients and the configured backends. All methods may be called
@@ -22,6 +24,7 @@ type Gateway struct {
 	once     sync.Once
 	closeErr error
 
+	pool      *chain.Pool
 	table     atomic.Pointer[table]
 	reloading sync.Mutex // covers replacing table and rules
 }
@@ -41,6 +44,10 @@ func New(opts Options) (*Gateway, error) {
 		t := newTransport()
 		g.opts.Transport, g.idle = t, t.CloseIdleConnections
 	}
+	g.pool = chain.NewPool(chain.PoolOptions{
+		Set:  chain.SetOptions{Config: opts.Resolved, Logger: g.opts.Logger, OnPlan: g.recordPlan},
+		Idle: opts.ResolvedIdle,
+	})
 	t, err := g.newTable(g.opts.Backends, &table{})
 	if err != nil {
 		return nil, err
@@ -178,6 +185,7 @@ func (g *Gateway) Close() error {
 			hubOf(f).close(ctx)
 		}
 		g.closeErr = g.life.close(ctx)
+		g.pool.Close()
 		g.idle()
 	})
 	return g.closeErr

@@ -56,7 +56,7 @@ func (l *lane) newVisit(w http.ResponseWriter, r *http.Request) (*visit, bool) {
 func (v *visit) arrival(msg wire.Message) arrival {
 	return arrival{
 		session: v.session, scope: v.session.id != "", msg: msg, caller: v.caller, transport: "http",
-		address: v.r.RemoteAddr, userAgent: v.r.UserAgent(),
+		header: v.r.Header, address: v.r.RemoteAddr, userAgent: v.r.UserAgent(),
 		traceparent: v.r.Header.Get("Traceparent"), version: v.version,
 	}
 }

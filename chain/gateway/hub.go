@@ -242,6 +242,7 @@ func (h *hub) connect(ctx context.Context, v *visit, id string) (*hubSession, er
 	}
 	s := &hubSession{hub: h, id: id, port: newHTTPPort(id != ""), done: make(chan struct{}), closing: make(chan error, 1), touched: make(chan struct{}, 1)}
 	base := v.arrival(wire.Message{})
+	base.header = v.r.Header.Clone()
 	base.address, base.userAgent = v.r.RemoteAddr, v.r.UserAgent()
 	s.link = newLink(h.lane, newSession(id, &h.lane.opts.Key, h.lane.opts.MaxPending), base, s.port, conn)
 	go s.run(ctx, end, stop) // exits by close, when the server is lost, when idle for too long, or with the gateway

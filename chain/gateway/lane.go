@@ -3,10 +3,12 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 	"uuid"
 
+	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 )
@@ -28,15 +30,19 @@ type lane struct {
 	rounds   *roundTable
 	stray    atomic.Uint64 // answers to ids that nobody waits for
 	refused  refusals
+	pool     *chain.Pool // of what a Resolver chooses
+
+	unresolved refusals
 }
 
-func newLane(b *Backend, opts *Options, rules *atomic.Pointer[Rules], reg *registry) *lane {
+func newLane(b *Backend, opts *Options, rules *atomic.Pointer[Rules], reg *registry, pool *chain.Pool) *lane {
 	l := &lane{
 		backend:  b,
 		opts:     opts,
 		rules:    rules,
 		log:      opts.Logger.With(slog.String("backend", b.Name)),
 		registry: reg,
+		pool:     pool,
 		sessions: newSessionTable(opts.MaxSessions),
 		listed:   newNameSet(),
 		bound:    newBindingTable(),
@@ -118,7 +124,8 @@ type arrival struct {
 	reverse     bool // from server to client
 	msg         wire.Message
 	caller      Caller
-	transport   string // "http" or "stdio": the client's side
+	transport   string      // "http" or "stdio": the client's side
+	header      http.Header // of the HTTP request, or of the one that began the session
 	address     string
 	userAgent   string
 	traceparent string // of the transport; _meta goes first

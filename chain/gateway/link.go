@@ -98,7 +98,7 @@ func (k *link) request(ctx context.Context, msg wire.Message, reply func([]byte)
 		in.answer(a)
 		return
 	}
-	at := k.toServer.take(x.chained("request"))
+	at := k.toServer.take(x.mayResolve() || x.chained("request"))
 	k.spawn(k.upRoom, func() {
 		defer at.release()
 		forward, a, ok := x.admit(ctx)

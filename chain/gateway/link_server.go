@@ -78,7 +78,7 @@ func (k *link) asked(ctx context.Context, msg wire.Message) {
 		k.spawn(k.upRoom, func() { k.send(ctx, a.raw) })
 		return
 	}
-	at := k.toClient.take(x.chained("request"))
+	at := k.toClient.take(x.mayResolve() || x.chained("request"))
 	k.spawn(k.downRoom, func() {
 		defer at.release()
 		forward, a, ok := x.admit(ctx)

@@ -85,6 +85,11 @@ type Options struct {
 	// a loopback listener (DNS rebinding protection).
 	AllowedHosts []string
 
+	// Resolved is what holds for plans with servers that Rules.Resolver chose and without the plan in force;
+	// with it, what holds for that plan goes for all.
+	Resolved     chain.Config
+	ResolvedIdle time.Duration // such a server is let go when unused for so long; 0 means [chain.DefaultPoolIdle]
+
 	MaxMessage  int64             // bytes of one message
 	MaxDepth    int               // levels of JSON nesting
 	MaxOpen     int               // exchanges at a time, all backends together

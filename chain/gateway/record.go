@@ -92,7 +92,7 @@ func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.V
 	if rec.Event.Operation.Phase == schemas.PhaseResponse {
 		target = x.facts.target
 	}
-	res := x.plan.Run(ctx, chain.Input{
+	res := x.inForce().Run(ctx, chain.Input{
 		Interception: rec.Event.ID,
 		Event:        x.msg.Method,
 		Phase:        rec.Event.Operation.Phase,
@@ -118,8 +118,8 @@ func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.V
 func (x *exchange) decision(res *chain.Result, v verdict) *schemas.Decision {
 	d := res.Decision()
 	d.Outcome, d.Cause, d.IsError = v.outcome, v.cause, v.isError
-	if d.PlanDigest.IsZero() && x.plan != nil {
-		d.PlanDigest = x.plan.Digest() // also when nothing matched: that is what the plan said
+	if d.PlanDigest.IsZero() && x.inForce() != nil {
+		d.PlanDigest = x.inForce().Digest() // also when nothing matched: that is what the plan said
 	}
 	if denial := v.denial; denial != nil {
 		d.AbortedAt, d.AbortType, d.AbortPhase = denial.Interceptor, denial.Type, denial.Phase

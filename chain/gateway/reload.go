@@ -97,7 +97,7 @@ func (g *Gateway) newTable(backends []Backend, prev *table) (*table, error) {
 			t.lanes[b.Name], t.fronts[b.Name] = old, prev.fronts[b.Name]
 			continue
 		}
-		l := newLane(b, &g.opts, g.rules, g.registry)
+		l := newLane(b, &g.opts, g.rules, g.registry, g.pool)
 		if old != nil && b.URL != "" && old.backend.URL == b.URL && old.relayed() && old.backend.Transport == b.Transport {
 			l.inherit(old) // the same server: its sessions go on, with other headers
 		}
@@ -167,6 +167,7 @@ func (g *Gateway) Reload(ctx context.Context, backends []Backend, rules Rules) e
 	}
 	g.rules.Store(&rules)
 	g.table.Store(next)
+	g.pool.Renew()
 	for _, f := range gone {
 		work, end := g.life.begin(ctx, true)
 		if end == nil {

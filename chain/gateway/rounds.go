@@ -228,7 +228,7 @@ func (t *roundTable) take(key string) *exchange {
 // made of the result.
 func (x *exchange) carry(ctx context.Context, msg wire.Message, res *chain.Result) verdict {
 	allowed := verdict{outcome: schemas.OutcomeAllowed}
-	if x.plan != nil && msg.Flags&(wire.FlagDuplicates|wire.FlagInvalidUTF8) != 0 {
+	if x.inForce() != nil && msg.Flags&(wire.FlagDuplicates|wire.FlagInvalidUTF8) != 0 {
 		return verdict{outcome: schemas.OutcomeError, cause: causeMalformed, rpc: malformedAnswer("duplicate names or invalid UTF-8")}
 	}
 	before := current(res, msg.Result)

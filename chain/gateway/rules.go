@@ -5,7 +5,8 @@ import "fmt"
 // Rules are what may change while a gateway runs, see [Gateway.Reload]. Zero values mean: transparent.
 // An exchange keeps the rules that were in force when it began.
 type Rules struct {
-	DenyAs DenyAs // how a caller learns that a tool call was blocked
+	DenyAs   DenyAs   // how a caller learns that a tool call was blocked
+	Resolver Resolver // chooses interceptor servers for each request; nil: the plan in force is all
 }
 
 // DenyAs is the form of a denial. Only an interceptor's denial of tools/call has two of them: what the

@@ -84,6 +84,9 @@ func (n *node) setOptions(cfg config.Config) (chain.SetOptions, error) {
 		})
 	}
 	for _, h := range cfg.Interceptors {
+		if h.Dynamic {
+			continue // connected when a request needs it
+		}
 		spec, err := n.hostSpec(h)
 		if err != nil {
 			return opts, err

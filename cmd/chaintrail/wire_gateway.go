@@ -8,22 +8,31 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/chaintrail/chaintrail/bus/outbox"
 	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/chain/gateway"
+	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 )
 
 // openGateway makes the gateway over the recorder and the plans in force.
 func (n *node) openGateway() (*gateway.Gateway, error) {
+	rules, err := n.rulesOf(n.cfg)
+	if err != nil {
+		return nil, err
+	}
 	opts := gateway.Options{
 		Recorder: n.recorder, Logger: n.log, Key: n.keys.pseudonym, Tenant: n.cfg.Tenant, Gateway: n.cfg.Gateway.Name,
 		AuditFull:  func(err error) bool { return errors.Is(err, outbox.ErrFull) },
 		MaxMessage: int64(n.cfg.Gateway.MaxBody), MaxDepth: n.cfg.Gateway.MaxDepth,
-		Rules: rulesOf(n.cfg), Backends: n.backends(n.cfg),
+		Rules: rules, Resolved: chain.Config{
+			Server: everyServer, ChainTimeout: n.cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(n.cfg.Gateway.Deny.Detail),
+		}, ResolvedIdle: n.cfg.Gateway.ResolveIdle,
+		Backends: n.backends(n.cfg),
 	}
 	for _, origin := range n.cfg.Gateway.AllowOrigins {
 		if u, err := url.Parse(origin); err == nil && u.Hostname() != "" {
@@ -38,8 +47,38 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 }
 
 // rulesOf and backends are the part of the configuration that the gateway takes over while it runs.
-func rulesOf(cfg config.Config) gateway.Rules {
-	return gateway.Rules{DenyAs: gateway.DenyAs(cfg.Gateway.Deny.As)}
+func (n *node) rulesOf(cfg config.Config) (gateway.Rules, error) {
+	rules := gateway.Rules{DenyAs: gateway.DenyAs(cfg.Gateway.Deny.As)}
+	resolver, err := n.resolverOf(cfg)
+	if err == nil && len(resolver) > 0 {
+		rules.Resolver = resolver
+	}
+	return rules, err
+}
+
+// resolverOf makes the rules for dynamic interceptor servers; those for another tenant are left out.
+func (n *node) resolverOf(cfg config.Config) (gateway.ResolveRules, error) {
+	var rules gateway.ResolveRules
+	for _, r := range cfg.Gateway.Resolve {
+		if len(r.Tenant) > 0 && !slices.ContainsFunc(r.Tenant, func(p string) bool { return interceptor.Match(p, cfg.Tenant, "") }) {
+			continue
+		}
+		rule := gateway.ResolveRule{
+			Events: r.Event, Backends: r.Server, Targets: r.Tool, Principals: r.Principal, Headers: r.Header, Alone: r.Alone,
+		}
+		for _, h := range cfg.Interceptors {
+			if !slices.Contains(r.Interceptors, h.Name) {
+				continue
+			}
+			spec, err := n.hostSpec(h)
+			if err != nil {
+				return nil, err
+			}
+			rule.Hosts = append(rule.Hosts, spec)
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
 }
 
 func (n *node) backends(cfg config.Config) []gateway.Backend {

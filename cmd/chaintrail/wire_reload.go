@@ -110,7 +110,7 @@ func (n *node) reread() (config.Config, error) {
 func fixed(c config.Config) config.Config {
 	c.Backends, c.Interceptors = nil, nil
 	g := &c.Gateway
-	g.Deny, g.ChainTimeout, g.RefreshEvery, g.Breaker = config.Deny{}, 0, 0, config.Breaker{}
+	g.Deny, g.ChainTimeout, g.RefreshEvery, g.Breaker, g.Resolve = config.Deny{}, 0, 0, config.Breaker{}, nil
 	return c
 }
 
@@ -148,7 +148,11 @@ func (r *reloads) replace(ctx context.Context, cfg config.Config) error {
 	}
 	old := n.force.Load()
 	n.force.Store(next)
-	if err := n.gateway.Reload(ctx, n.backends(cfg), rulesOf(cfg)); err != nil {
+	rules, err := n.rulesOf(cfg)
+	if err == nil {
+		err = n.gateway.Reload(ctx, n.backends(cfg), rules)
+	}
+	if err != nil {
 		n.force.Store(old)
 		close(next.replaced)
 		return errors.Join(err, next.run.Stop(ctx), n.recordPlan(ctx, old.set.Current()))

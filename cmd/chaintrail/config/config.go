@@ -35,6 +35,8 @@ type Gateway struct {
 	MaxDepth      int           `yaml:"max_depth"`        // deepest JSON nesting
 	ChainTimeout  time.Duration `yaml:"chain_timeout"`    // for all interceptors of one phase
 	Deny          Deny          `yaml:"deny"`             // what a caller learns of a block
+	Resolve       []ResolveRule `yaml:"resolve"`          // which requests go through which dynamic interceptor servers
+	ResolveIdle   time.Duration `yaml:"resolve_idle"`     // a dynamic interceptor server is let go when unused for so long
 	Breaker       Breaker       `yaml:"breaker"`          // when an interceptor that does not answer is not asked any more
 	RefreshEvery  time.Duration `yaml:"refresh"`          // how often interceptor lists are read again
 	PrincipalFrom string        `yaml:"principal_header"` // request header that names the verified caller, set by the proxy in front
@@ -45,6 +47,19 @@ type Gateway struct {
 type Deny struct {
 	As     string `yaml:"as"`     // error | result: for tools/call, a result with isError in place of a JSON-RPC error
 	Detail string `yaml:"detail"` // sep (interceptors, severities and what validators said) | generic (only that it was blocked)
+}
+
+// ResolveRule chooses dynamic interceptor servers for requests. Conditions are patterns in which "*" stands for
+// any text; all that are set have to hold.
+type ResolveRule struct {
+	Tenant       []string          `yaml:"tenant"`
+	Principal    []string          `yaml:"principal"` // ids of verified callers
+	Header       map[string]string `yaml:"header"`
+	Server       []string          `yaml:"server"` // backends
+	Event        []string          `yaml:"event"`
+	Tool         []string          `yaml:"tool"`         // also prompt names and resource URIs
+	Interceptors []string          `yaml:"interceptors"` // names of servers with dynamic: true
+	Alone        bool              `yaml:"alone"`        // without the interceptors that are in force for all
 }
 
 // Breaker says when an interceptor in the path is given up for a while.
@@ -69,6 +84,7 @@ type Backend struct {
 // Host is an interceptor server: a URL, a command, or a built-in interceptor in this process.
 type Host struct {
 	Name         string              `yaml:"name"`
+	Dynamic      bool                `yaml:"dynamic"` // in force only where a rule of gateway.resolve names it
 	URL          string              `yaml:"url"`
 	Headers      map[string]string   `yaml:"headers"`
 	Command      []string            `yaml:"command"`
@@ -168,7 +184,8 @@ func Default() Config {
 		Gateway: Gateway{
 			Name: "main", Listen: "127.0.0.1:8787", MaxBody: 64 << 20, MaxDepth: 1000,
 			ChainTimeout: 30 * time.Second, Deny: Deny{As: "error", Detail: "sep"},
-			Breaker: Breaker{Failures: 5, Pause: time.Second, MaxPause: time.Minute}, RefreshEvery: 30 * time.Second,
+			ResolveIdle: 5 * time.Minute,
+			Breaker:     Breaker{Failures: 5, Pause: time.Second, MaxPause: time.Minute}, RefreshEvery: 30 * time.Second,
 		},
 		Journal: Journal{
 			Durability: Durability{Request: "process", Outcome: "process", Deferred: "process", Control: "process"},

@@ -69,6 +69,7 @@ func (c Config) validate() []fault {
 	}
 	k.gateway(c.Gateway)
 	k.backends(c.Backends)
+	k.resolve(c)
 	k.hosts(c.Interceptors)
 	k.journal(c.Journal)
 	k.policy(c.Policy)
@@ -123,6 +124,29 @@ func (c *checker) backends(backends []Backend) {
 		}
 		seen[b.Name] = i
 	}
+}
+
+// resolve checks that rules and dynamic servers belong together.
+func (c *checker) resolve(cfg Config) {
+	named := map[string]bool{}
+	for i, r := range cfg.Gateway.Resolve {
+		key := fmt.Sprintf("gateway.resolve[%d]", i)
+		if len(r.Interceptors) == 0 && !r.Alone {
+			c.add(key, "names no interceptors; list servers with dynamic: true, or set alone")
+		}
+		for _, name := range r.Interceptors {
+			named[name] = true
+			if !slices.ContainsFunc(cfg.Interceptors, func(h Host) bool { return h.Name == name && h.Dynamic }) {
+				c.add(key+".interceptors", "%q is not an interceptor server with dynamic: true", name)
+			}
+		}
+	}
+	for i, h := range cfg.Interceptors {
+		if h.Dynamic && !named[h.Name] {
+			c.add(fmt.Sprintf("interceptors[%d].dynamic", i), "no rule of gateway.resolve names %q, so that it would never run", h.Name)
+		}
+	}
+	c.notNegative("gateway.resolve_idle", cfg.Gateway.ResolveIdle)
 }
 
 func (c *checker) hosts(hosts []Host) {
