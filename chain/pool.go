@@ -128,6 +128,9 @@ func (p *Pool) enter(spec *HostSpec) (*pooled, error) {
 	name := spec.Ref.Host
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("%w: the pool is closed", ErrPool)
+	}
 	if one := p.hosts[name]; one != nil {
 		one.users++
 		if one.idle != nil {
@@ -136,10 +139,7 @@ func (p *Pool) enter(spec *HostSpec) (*pooled, error) {
 		}
 		return one, nil
 	}
-	switch {
-	case p.closed:
-		return nil, fmt.Errorf("%w: the pool is closed", ErrPool)
-	case len(p.hosts) >= p.opts.Hosts:
+	if len(p.hosts) >= p.opts.Hosts {
 		return nil, fmt.Errorf("%w: %d servers are connected, no more are allowed", ErrPool, len(p.hosts))
 	}
 	opts := p.opts.Set
