@@ -21,6 +21,9 @@ func suiteTests() []suiteTest {
 	return []suiteTest{
 		{"./chain", "^TestFixtures", "interceptor fixtures", []string{"in process", "stdio", "http"}},
 		{"./chain/interop", "^TestFixtures", "interceptor fixtures", []string{"gateway, http to http", "gateway, http to stdio"}},
+		{"./chain/middleware", "^TestFixtures", "interceptor fixtures", []string{
+			"middleware, receiving order, 2025-11-25", "middleware, receiving order, 2026-07-28",
+		}},
 		{"./chain/chaintest", "^TestGolden", "golden cases", []string{"in process", "stdio"}},
 		{"./chain/interop", "^(TestBadInput|TestReusedID)", "bad input", []string{"http to http", "http to stdio", "stdio to http", "stdio to stdio"}},
 		{"./chain/interop", "^TestExampleMessages", "example messages", []string{
