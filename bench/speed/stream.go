@@ -42,9 +42,8 @@ func measureStream(ctx context.Context, s settings) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	pids := []int{os.Getpid(), st.engine.PID()}
 	start = time.Now()
-	before, err := processorTime(pids...)
+	before, err := st.used()
 	if err != nil {
 		return nil, err
 	}
@@ -59,17 +58,51 @@ func measureStream(ctx context.Context, s settings) (rows []row, err error) {
 		return nil, err
 	}
 	took := time.Since(start)
-	after, err := processorTime(pids...)
+	after, err := st.used()
 	if err != nil {
 		return nil, err
 	}
 	if err := st.recount(ctx, s.events); err != nil {
 		return nil, err
 	}
-	return []row{
+	own, engine := micros(after.own-before.own)/float64(s.events), micros(after.engine-before.engine)/float64(s.events)
+	rows = []row{
 		atLeast("stream", "both streams to ClickHouse, embedded engine", float64(s.events)/took.Seconds(), wantInterceptions, "interceptions/s"),
-		beside("stream", "processor time for it, reading, writing and engine together", micros(after-before)/float64(s.events), "µs/interception"),
+		beside("stream", "processor time for it, reading, writing and engine together", own+engine, "µs/interception"),
+		beside("stream", "of it the engine's, with the merges that ran meanwhile", engine, "µs/interception"),
 		beside("stream", "before it: record and publish", filled, "interceptions/s"),
+	}
+	sizes, err := st.sizes(ctx, s.events)
+	return append(rows, sizes...), err
+}
+
+// usage is the processor time of both processes.
+type usage struct{ own, engine time.Duration }
+
+func (s *stack) used() (u usage, err error) {
+	if u.own, err = processorTime(os.Getpid()); err != nil {
+		return u, err
+	}
+	u.engine, err = processorTime(s.engine.PID())
+	return u, err
+}
+
+// sizes tells what the tables take on disk, as far as their parts were merged by now.
+func (s *stack) sizes(ctx context.Context, n int) ([]row, error) {
+	const query = "SELECT toFloat64(sumIf(bytes_on_disk, table NOT IN ('bodies', 'open_items', 'events'))), toFloat64(sumIf(bytes_on_disk, table = 'events')), " +
+		"toFloat64(sumIf(bytes_on_disk, table = 'open_items')), toFloat64(sumIf(bytes_on_disk, table = 'bodies')), toFloat64(count()) " +
+		"FROM system.parts WHERE active AND database = currentDatabase()"
+	var typed, events, items, bodies, parts float64
+	if err := s.conn.QueryRow(ctx, query).Scan(&typed, &events, &items, &bodies, &parts); err != nil {
+		return nil, err
+	}
+	each := func(what string, size float64) row { return beside("stream", what, size/float64(n), "B/interception") }
+	return []row{
+		each("at rest: typed tables (interceptions)", typed),
+		each("at rest: sealed events", events),
+		each("at rest: contexts", items),
+		each("at rest: bodies of 2 KB each", bodies),
+		beside("stream", "parts of all tables after it", parts, ""),
 	}, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 	"uuid"
 
@@ -68,6 +70,7 @@ func (n *node) recordTrim(ctx context.Context, stream string, first, last uint64
 func (n *node) releaseJournals(ctx context.Context) error {
 	var stored map[uuid.UUID]uint64
 	var openLast uint64
+	known := map[uuid.UUID]readBack{}
 	for retry.Sleep(ctx, releaseEvery) {
 		if stored != nil && n.store.open.Stats().Position >= openLast {
 			n.release(stored)
@@ -77,7 +80,7 @@ func (n *node) releaseJournals(ctx context.Context) error {
 			continue
 		}
 		var err error
-		if stored, err = n.storedSeqs(ctx); err == nil {
+		if stored, err = n.storedSeqs(ctx, known); err == nil {
 			openLast, err = n.lastPosition(ctx, bus.OpenStream(shard))
 		}
 		if err != nil {
@@ -104,24 +107,36 @@ func (n *node) release(stored map[uuid.UUID]uint64) {
 	}
 }
 
-// storedSeqs returns, for each journal held here, up to which number the store has every event.
-func (n *node) storedSeqs(ctx context.Context) (map[uuid.UUID]uint64, error) {
+// readBack is how far a writer's events were found in the store, without a gap.
+type readBack struct{ seq, position uint64 }
+
+// storedSeqs returns, for each journal held here, up to which number the store has every event. What was found before is in
+// known and not counted again: the rest begins where the last of it lies. The rows themselves are asked for, since a bus that
+// lost what it had acknowledged would have nothing to show either.
+func (n *node) storedSeqs(ctx context.Context, known map[uuid.UUID]readBack) (map[uuid.UUID]uint64, error) {
 	writers := []uuid.UUID{n.outbox.Writer()}
 	if n.adopter != nil {
 		for _, o := range n.adopter.Orphans() {
 			writers = append(writers, o.Writer())
 		}
 	}
+	maps.DeleteFunc(known, func(w uuid.UUID, _ readBack) bool { return !slices.Contains(writers, w) })
 	stored := make(map[uuid.UUID]uint64, len(writers))
 	for _, w := range writers {
-		var highest, count uint64
-		err := n.store.conn.QueryRow(ctx, "SELECT max(seq), uniqExact(seq) FROM events WHERE writer = ?", w.String()).Scan(&highest, &count)
+		at := known[w]
+		var count uint64
+		var highest readBack
+		err := n.store.conn.QueryRow(ctx, "SELECT max(seq), max(position), uniqExact(seq) FROM events "+
+			"WHERE stream = ? AND position > ? AND writer = ? AND seq > ?", bus.EventStream(shard), at.position, w.String(), at.seq).
+			Scan(&highest.seq, &highest.position, &count)
 		if err != nil {
 			return nil, fmt.Errorf("read back what is stored of %s: %w", w, err)
 		}
-		if highest == count {
-			stored[w] = highest
+		if count > 0 && highest.seq == at.seq+count {
+			at = highest
+			known[w] = at
 		}
+		stored[w] = at.seq
 	}
 	return stored, nil
 }
