@@ -12,6 +12,10 @@
 // HTTP to HTTP is a relay: one upstream call per client call, headers, status and event ids kept.
 // The other three combinations run over a [link]: two ports, one at each end, that carry messages.
 //
+// Use. [New] makes a gateway of [Options]; its [Gateway.Handler] goes on any mux, [Gateway.Run] serves standard
+// input and output. [Gateway.Reload] puts other backends and [Rules] in force while it serves; a [Resolver] chooses
+// further interceptor servers for each request. Drain, then Close.
+//
 // Contract. A request event is recorded before the first byte goes to the other side, the outcome
 // before the answer goes to the caller. Every exchange has exactly one outcome event. When the
 // recorder fails, nothing is forwarded, and no result is answered.

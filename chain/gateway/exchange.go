@@ -183,6 +183,9 @@ func (x *exchange) settle(ctx context.Context, msg wire.Message) answer {
 	if v.outcome == schemas.OutcomeAllowed && !x.reverse && bytes.Contains(msg.Result, []byte(`"inputRequests"`)) {
 		v = x.carry(ctx, msg, &res)
 	}
+	if v.outcome == schemas.OutcomeAllowed {
+		x.amend(rec, msg.Result, &res)
+	}
 	addBody(rec, msg.Result, &res, msg.Flags)
 	v.isError = x.msg.Method == methodToolsCall && wire.IsToolError(msg.Result)
 	x.fillOutcome(rec, &res, v)
@@ -356,7 +359,7 @@ func (x *exchange) adopt(s *session) {
 
 func (x *exchange) chained(phase schemas.Phase) bool {
 	plan := x.inForce()
-	return plan != nil && !wire.NeverChained(x.msg.Method) && plan.Matches(x.msg.Method, phase)
+	return plan != nil && !wire.NeverChained(x.msg.Method) && x.rules.chains(x.msg.Method) && plan.Matches(x.msg.Method, phase)
 }
 
 // forwarded notes that the other side gets the request now, unless it was interrupted.

@@ -47,7 +47,7 @@ var errForeignPlan = errors.New("the plan in force is not a *chain.Plan, so that
 
 // mayResolve reports whether the plan of the exchange is still to be chosen.
 func (x *exchange) mayResolve() bool {
-	return x.rules.Resolver != nil && !wire.NeverChained(x.msg.Method)
+	return x.rules.Resolver != nil && !wire.NeverChained(x.msg.Method) && x.rules.chains(x.msg.Method)
 }
 
 // resolve chooses the plan of the exchange, for both phases.

@@ -7,6 +7,10 @@ import "fmt"
 type Rules struct {
 	DenyAs   DenyAs   // how a caller learns that a tool call was blocked
 	Resolver Resolver // chooses interceptor servers for each request; nil: the plan in force is all
+	Events   []string // patterns, such as "tools/*", of methods that are chained at all; empty: every one
+
+	ServerInfo    ServerInfo    // what clients are told of the server, in place of what it says itself
+	RepairSchemas RepairSchemas // of tools in lists that no interceptor changed; one that was changed is always repaired
 }
 
 // DenyAs is the form of a denial. Only an interceptor's denial of tools/call has two of them: what the
@@ -19,7 +23,30 @@ const (
 	DenyAsResult DenyAs = "result" // a tool result with isError, which a model gets to read
 )
 
+// ServerInfo replaces the members that are not empty.
+type ServerInfo struct{ Name, Version string }
+
+// RepairSchemas says when a tool whose inputSchema is missing or no object schema gets {"type":"object"}.
+type RepairSchemas string
+
+// When schemas are repaired.
+const (
+	RepairAuto   RepairSchemas = "auto" // where the client speaks 2026-07-28 or later, the default
+	RepairAlways RepairSchemas = "always"
+	RepairNever  RepairSchemas = "never"
+)
+
+// chains reports whether an event may be chained.
+func (r *Rules) chains(event string) bool {
+	return len(r.Events) == 0 || oneOf(r.Events, event)
+}
+
 func (r *Rules) validate() error {
+	switch r.RepairSchemas {
+	case "", RepairAuto, RepairAlways, RepairNever:
+	default:
+		return fmt.Errorf("repair schemas %q: want %s, %s or %s", r.RepairSchemas, RepairAuto, RepairAlways, RepairNever)
+	}
 	switch r.DenyAs {
 	case "", DenyAsError, DenyAsResult:
 		return nil

@@ -27,6 +27,9 @@ func (p stdioPort) deliver(ctx context.Context, msg *wire.Message) error {
 	return nil
 }
 
+// Run serves the one client on standard input and output, as [Gateway.ServeStdio] does.
+func (g *Gateway) Run(ctx context.Context) error { return g.ServeStdio(ctx, os.Stdin, os.Stdout) }
+
 // ServeStdio serves one client over lines: a desktop program that started the gateway as its MCP
 // server. With more than one backend it serves the first. It returns nil when the client closed in,
 // after what was open has ended and the server was stopped; an error when the server was lost, or

@@ -48,7 +48,11 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 
 // rulesOf and backends are the part of the configuration that the gateway takes over while it runs.
 func (n *node) rulesOf(cfg config.Config) (gateway.Rules, error) {
-	rules := gateway.Rules{DenyAs: gateway.DenyAs(cfg.Gateway.Deny.As)}
+	g := cfg.Gateway
+	rules := gateway.Rules{
+		DenyAs: gateway.DenyAs(g.Deny.As), Events: g.Events,
+		ServerInfo: gateway.ServerInfo(g.ServerInfo), RepairSchemas: gateway.RepairSchemas(g.RepairSchemas),
+	}
 	resolver, err := n.resolverOf(cfg)
 	if err == nil && len(resolver) > 0 {
 		rules.Resolver = resolver

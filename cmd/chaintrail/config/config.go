@@ -35,6 +35,9 @@ type Gateway struct {
 	MaxDepth      int           `yaml:"max_depth"`        // deepest JSON nesting
 	ChainTimeout  time.Duration `yaml:"chain_timeout"`    // for all interceptors of one phase
 	Deny          Deny          `yaml:"deny"`             // what a caller learns of a block
+	Events        []string      `yaml:"events"`           // patterns of events that are chained at all; empty: every one
+	ServerInfo    ServerInfo    `yaml:"server_info"`      // what clients are told of the servers
+	RepairSchemas string        `yaml:"repair_schemas"`   // auto | always | never
 	Resolve       []ResolveRule `yaml:"resolve"`          // which requests go through which dynamic interceptor servers
 	ResolveIdle   time.Duration `yaml:"resolve_idle"`     // a dynamic interceptor server is let go when unused for so long
 	Breaker       Breaker       `yaml:"breaker"`          // when an interceptor that does not answer is not asked any more
@@ -47,6 +50,12 @@ type Gateway struct {
 type Deny struct {
 	As     string `yaml:"as"`     // error | result: for tools/call, a result with isError in place of a JSON-RPC error
 	Detail string `yaml:"detail"` // sep (interceptors, severities and what validators said) | generic (only that it was blocked)
+}
+
+// ServerInfo replaces what a server says of itself; empty members stay.
+type ServerInfo struct {
+	Name    string `yaml:"name"`
+	Version string `yaml:"version"`
 }
 
 // ResolveRule chooses dynamic interceptor servers for requests. Conditions are patterns in which "*" stands for
@@ -184,8 +193,8 @@ func Default() Config {
 		Gateway: Gateway{
 			Name: "main", Listen: "127.0.0.1:8787", MaxBody: 64 << 20, MaxDepth: 1000,
 			ChainTimeout: 30 * time.Second, Deny: Deny{As: "error", Detail: "sep"},
-			ResolveIdle: 5 * time.Minute,
-			Breaker:     Breaker{Failures: 5, Pause: time.Second, MaxPause: time.Minute}, RefreshEvery: 30 * time.Second,
+			RepairSchemas: "auto", ResolveIdle: 5 * time.Minute,
+			Breaker: Breaker{Failures: 5, Pause: time.Second, MaxPause: time.Minute}, RefreshEvery: 30 * time.Second,
 		},
 		Journal: Journal{
 			Durability: Durability{Request: "process", Outcome: "process", Deferred: "process", Control: "process"},

@@ -13,11 +13,12 @@ import (
 func TestErrorsNameKeyValueAndLine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, yaml, want string }{
-		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, breaker, chain_timeout, deny, listen, max_body, max_depth, metrics, name, principal_header, refresh, resolve, resolve_idle"},
+		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, breaker, chain_timeout, deny, events, listen, max_body, max_depth, metrics, name, principal_header, refresh, repair_schemas, resolve, resolve_idle, server_info"},
 		{"bad denial", "gateway:\n  deny:\n    as: silence\n", `c.yaml:3: gateway.deny.as: "silence" is not one of error, result`},
 		{"bad detail of a denial", "gateway:\n  deny: {detail: all}\n", `c.yaml:2: gateway.deny.detail: "all" is not one of sep, generic`},
 		{"bad breaker", "gateway:\n  breaker: {failures: 0}\n", "c.yaml:2: gateway.breaker.failures: 0 is no number of failures: write 1 or more; a large one is never reached"},
 		{"bad pauses of the breaker", "gateway:\n  breaker: {pause: 2m}\n", "c.yaml:2: gateway.breaker: pause 2m0s and max_pause 1m0s: pause is more than 0, and max_pause at least pause"},
+		{"bad repair", "gateway:\n  repair_schemas: sometimes\n", `c.yaml:2: gateway.repair_schemas: "sometimes" is not one of auto, always, never`},
 		{"unknown key in a list", "backends:\n  - name: a\n    urll: x\n", "c.yaml:3: backends[0].urll: is not a key here; there are: command, dir, env, headers, name, shared, transport, url"},
 		{"a rule for nobody", "gateway:\n  resolve:\n    - {tool: [x], interceptors: [a]}\n", `c.yaml:3: gateway.resolve[0].interceptors: "a" is not an interceptor server with dynamic: true`},
 		{"dynamic without a rule", "interceptors:\n  - {name: a, url: 'http://h/mcp', dynamic: true}\n", `c.yaml:2: interceptors[0].dynamic: no rule of gateway.resolve names "a", so that it would never run`},

@@ -87,6 +87,12 @@ func (c *checker) gateway(g Gateway) {
 	c.name("gateway.name", g.Name)
 	c.address("gateway.listen", g.Listen, false)
 	c.address("gateway.metrics", g.Metrics, true)
+	c.oneOf("gateway.repair_schemas", g.RepairSchemas, "auto", "always", "never")
+	for i, e := range g.Events {
+		if e == "" {
+			c.add(fmt.Sprintf("gateway.events[%d]", i), "is empty; write an event such as tools/call or tools/*")
+		}
+	}
 	c.oneOf("gateway.deny.as", g.Deny.As, "error", "result")
 	c.oneOf("gateway.deny.detail", g.Deny.Detail, "sep", "generic")
 	if g.Breaker.Failures < 1 {
