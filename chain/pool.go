@@ -97,7 +97,7 @@ func (p *Pool) Plan(ctx context.Context, base *Plan, hosts []HostSpec) (plan *Pl
 		if slices.Contains(names, name) {
 			continue
 		}
-		one, err := p.enter(&hosts[i])
+		one, err := p.enter(&hosts[i]) //nolint:contextcheck // a connection outlives the message that needed it first
 		if err != nil {
 			release()
 			return nil, nil, err

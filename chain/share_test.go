@@ -94,7 +94,7 @@ func TestSharingIsConcurrent(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if held := c.(*lease).shared.Conn.(*countedConn); held.closed != 0 {
+				if held := c.(*lease).Conn.(*countedConn); held.closed != 0 {
 					t.Error("got a closed connection")
 				}
 				_ = c.Close()

@@ -15,6 +15,7 @@ import (
 func TestServerInfo(t *testing.T) {
 	t.Parallel()
 	eachWayWith(t, func(o *Options) { o.Rules.ServerInfo = ServerInfo{Name: "edge"} }, func(t *testing.T, w way) {
+		t.Helper()
 		cs := w.connect(t, nil)
 		if info := cs.InitializeResult().ServerInfo; info == nil || info.Name != "edge" || info.Version != "1" {
 			t.Errorf("got %+v, want the name edge and the server's own version", info)
@@ -38,6 +39,7 @@ func TestEventsFilter(t *testing.T) {
 		o.Rules.Events = []string{"tools/c*"}
 		o.Backends[0].Plan = planOf(p)
 	}, func(t *testing.T, w way) {
+		t.Helper()
 		cs := w.connect(t, nil)
 		if _, err := cs.ListTools(t.Context(), nil); err != nil {
 			t.Errorf("a list, which is not chained: %v", err)
@@ -76,6 +78,7 @@ func TestRepairAfterMutation(t *testing.T) {
 		},
 	}
 	eachWay(t, p, func(t *testing.T, w way) {
+		t.Helper()
 		tools, err := w.connect(t, nil).ListTools(t.Context(), nil)
 		if err != nil || len(tools.Tools) == 0 {
 			t.Fatalf("list: %v", err)

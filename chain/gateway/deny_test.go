@@ -32,6 +32,7 @@ func TestDeniedByResult(t *testing.T) {
 				o.Rules.DenyAs = DenyAsResult
 				o.Backends[0].Plan = realPlanWith(t, chain.Config{Server: "b", DenyDetail: c.detail})
 			}, func(t *testing.T, w way) {
+				t.Helper()
 				cs := w.connect(t, nil)
 				res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "an evil plan"}})
 				if got := textOf(t, res, err); got != c.want || !res.IsError {
@@ -58,6 +59,7 @@ func TestOtherMethodsAreDeniedByError(t *testing.T) {
 		o.Rules.DenyAs = DenyAsResult
 		o.Backends[0].Plan = planOf(p)
 	}, func(t *testing.T, w way) {
+		t.Helper()
 		_, err := w.connect(t, nil).ListTools(t.Context(), nil)
 		rpc, ok := errors.AsType[*jsonrpc.Error](err)
 		if !ok || rpc.Code != wire.CodeInvalidParams {

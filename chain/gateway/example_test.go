@@ -44,7 +44,7 @@ func Example() {
 		return
 	}
 	set, err := chain.NewSet(chain.SetOptions{
-		Config: chain.Config{Server: "mail"},
+		Server: "mail",
 		Hosts:  []chain.HostSpec{{Ref: schemas.HostRef{Host: "guard"}, Connect: chain.Local(guard)}},
 	})
 	if err == nil {

@@ -58,8 +58,8 @@ func TestReloadKeepsSessions(t *testing.T) {
 				t.Errorf("a call after the reload: got %q, want new", got)
 			}
 			select {
-			case <-settled:
-				t.Error("settled while a call from before is open")
+			case err := <-settled:
+				t.Errorf("settled while a call from before is open: %v", err)
 			default:
 			}
 			callTool(t, cs, "open", "")

@@ -62,6 +62,7 @@ func TestResolve(t *testing.T) {
 			return Resolution{Hosts: []chain.HostSpec{late, early}}, nil
 		})
 	}, func(t *testing.T, w way) {
+		t.Helper()
 		cs := w.connect(t, nil)
 		for _, c := range []struct{ text, want string }{
 			{"an evil secret", "an kind [left]"}, // early, then the plan in force, then late
@@ -125,10 +126,11 @@ func TestResolveRules(t *testing.T) {
 		{"another header", Request{Event: "tools/list", Headers: http.Header{"X-Team": {"blue"}}}, "", false},
 	} {
 		got, err := rules.Resolve(t.Context(), &tc.r)
-		hosts := ""
+		var named strings.Builder
 		for _, h := range got.Hosts {
-			hosts += h.Ref.Host
+			named.WriteString(h.Ref.Host)
 		}
+		hosts := named.String()
 		if err != nil || hosts != tc.want || got.Alone != tc.alone {
 			t.Errorf("%s: got %q, alone %t, %v; want %q, %t", tc.name, hosts, got.Alone, err, tc.want, tc.alone)
 		}

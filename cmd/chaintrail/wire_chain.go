@@ -64,9 +64,7 @@ func (n *node) newForce(cfg config.Config) (*force, error) {
 // setOptions describes the interceptor servers of a configuration and those of this process.
 func (n *node) setOptions(cfg config.Config) (chain.SetOptions, error) {
 	opts := chain.SetOptions{
-		Config: chain.Config{
-			Server: everyServer, ChainTimeout: cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(cfg.Gateway.Deny.Detail),
-		},
+		Server: everyServer, ChainTimeout: cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(cfg.Gateway.Deny.Detail),
 		Refresh: cfg.Gateway.RefreshEvery, Logger: n.log,
 	}
 	if len(cfg.Backends) == 1 {

@@ -33,8 +33,8 @@ func TestHealthOfInterceptors(t *testing.T) {
 	}
 	f := &force{breakers: chain.NewBreakers(chain.BreakerConfig{})}
 	f.set, err = chain.NewSet(chain.SetOptions{
-		Config: chain.Config{Breakers: f.breakers},
-		Hosts:  []chain.HostSpec{{Ref: schemas.HostRef{Host: "h"}, Connect: chain.Local(server)}},
+		Breakers: f.breakers,
+		Hosts:    []chain.HostSpec{{Ref: schemas.HostRef{Host: "h"}, Connect: chain.Local(server)}},
 	})
 	if err != nil {
 		t.Fatal(err)
