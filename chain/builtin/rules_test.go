@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -99,65 +98,6 @@ func TestSchemaValidator(t *testing.T) {
 	play(t, server(t, "schema-validator", `{"listed":"ignore"}`, ""), "schema-validator", []step{
 		{list, "response", tools, shop, "warn tools.1.inputSchema: cannot be used as a schema, and is not checked"},
 		{call, "request", `{"name":"get","arguments":{"id":"x"}}`, shop, "pass"},
-	})
-}
-
-// What a server lists may be meant to end or stall the process that checks against it.
-func TestHarmfulSchemasAreRefused(t *testing.T) {
-	t.Parallel()
-	var doubling strings.Builder
-	doubling.WriteString(`{"$defs":{"d0":{"type":"object"}`)
-	for i := 1; i < 40; i++ {
-		fmt.Fprintf(&doubling, `,"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i-1, i-1)
-	}
-	doubling.WriteString(`},"$ref":"#/$defs/d39"}`)
-	for _, c := range []struct{ name, schema, want string }{
-		{"self", `{"$ref":"#"}`, "it refers to itself without end"},
-		{"round about", `{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#"}}}}`, "it refers to itself without end"},
-		{"unused part", `{"$defs":{"a":{"$ref":"#/$defs/a"}}}`, "it refers to itself without end"},
-		{"doubling", doubling.String(), "it is too costly"},
-		{"elsewhere", `{"$ref":"https://example.org/x"}`, "only references within the document"},
-		{"nowhere", `{"$ref":"#/$defs/x"}`, "does not lead to a schema"},
-		{"dynamic", `{"$dynamicRef":"#x"}`, "is not supported"},
-		{"inner id", `{"properties":{"a":{"$id":"x","type":"string"}}}`, "$id within a schema"},
-	} {
-		_, err := resolve(jsonx.Value(c.schema))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
-		}
-	}
-	// A tree is fine; one that doubles at each level is fine as long as values are flat.
-	tree, err := resolve(jsonx.Value(`{"type":"object","properties":{"l":{"$ref":"#"},"r":{"$ref":"#"}}}`))
-	if err != nil || tree.depth < 60 {
-		t.Errorf("a tree gives %+v, %v", tree, err)
-	}
-	double, err := resolve(jsonx.Value(`{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`))
-	if err != nil || double.depth < 3 || double.depth > 12 {
-		t.Fatalf("doubling with depth gives %+v, %v", double, err)
-	}
-	deep := strings.Repeat(`{"a":`, 30) + "1" + strings.Repeat("}", 30)
-	v := check(double, "arguments", jsonx.Value(deep))
-	if v.Valid || !strings.Contains(v.Messages[0].Message, "nested deeper") {
-		t.Errorf("a deep value gives %+v", v)
-	}
-}
-
-func FuzzSchema(f *testing.F) {
-	f.Add(`{"type":"object","properties":{"a":{"$ref":"#"}}}`, `{"a":{"a":1}}`)
-	f.Add(`{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"items":{"$ref":"#"}}}}`, `[[[]]]`)
-	f.Add(`{"dependentSchemas":{"a":{"$ref":"#"}}}`, `{"a":1}`)
-	f.Add(`{"patternProperties":{"a":{"$ref":"#"},"b":{"$ref":"#"}},"if":true,"then":{"$ref":"#/$defs/x"}}`, `{"ab":{}}`)
-	f.Fuzz(func(_ *testing.T, schema, value string) {
-		for _, text := range []string{schema, value} {
-			if traits, err := jsonx.Verify([]byte(text), 200); err != nil || traits != (jsonx.Traits{}) || text == "" {
-				return
-			}
-		}
-		resolved, err := resolve(jsonx.Value(schema))
-		if err != nil {
-			return
-		}
-		check(resolved, "arguments", jsonx.Value(value))
 	})
 }
 

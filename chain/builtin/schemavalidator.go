@@ -12,6 +12,7 @@ import (
 
 	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/internal/schema"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -30,14 +31,8 @@ type SchemaRule struct {
 	Result    jsonx.Value `json:"result,omitempty"    jsonschema:"JSON Schema of structuredContent"`
 }
 
-// toolSchema is a schema with the depth of values that it may be used for.
-type toolSchema struct {
-	resolved *jsonschema.Resolved
-	depth    int
-}
-
 // toolSchemas are the schemas of a tool; nil where there is none.
-type toolSchemas struct{ arguments, result *toolSchema }
+type toolSchemas struct{ arguments, result *schema.Schema }
 
 type schemaRules struct {
 	names   [][]string
@@ -86,12 +81,12 @@ func buildSchemas(c *SchemaConfig) (*schemaRules, error) {
 		for _, part := range []struct {
 			key  string
 			text jsonx.Value
-			into **toolSchema
+			into **schema.Schema
 		}{{"arguments", r.Arguments, &made.arguments}, {"result", r.Result, &made.result}} {
 			if part.text == nil {
 				continue
 			}
-			resolved, err := resolve(part.text)
+			resolved, err := schema.Compile(part.text, nil)
 			if err != nil {
 				return nil, fmt.Errorf("%w: tools[%d].%s: %w", ErrConfig, i, part.key, err)
 			}
@@ -100,33 +95,6 @@ func buildSchemas(c *SchemaConfig) (*schemaRules, error) {
 		rules.names, rules.schemas = append(rules.names, r.Names), append(rules.schemas, made)
 	}
 	return rules, nil
-}
-
-// maxSchema bounds a schema, in bytes.
-const maxSchema = 256 << 10
-
-// resolve makes a schema ready. References to other documents are not followed.
-func resolve(text jsonx.Value) (*toolSchema, error) {
-	if len(text) > maxSchema {
-		return nil, fmt.Errorf("schema of %d bytes; at most %d are read", len(text), maxSchema)
-	}
-	var document any
-	if err := jsonx.Unmarshal(text, &document); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
-	}
-	depth, err := schemaDepth(document)
-	if err != nil {
-		return nil, fmt.Errorf("schema cannot be used: %w", err)
-	}
-	var s jsonschema.Schema
-	if err := s.UnmarshalJSON(text); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
-	}
-	resolved, err := s.Resolve(nil)
-	if err != nil {
-		return nil, fmt.Errorf("resolve schema: %w", err)
-	}
-	return &toolSchema{resolved, depth}, nil
 }
 
 func (r *schemaRules) judge(call *interceptor.Call, known *listedSchemas) (interceptor.Verdict, error) {
@@ -141,16 +109,16 @@ func (r *schemaRules) judge(call *interceptor.Call, known *listedSchemas) (inter
 	if err != nil {
 		return interceptor.Verdict{}, err
 	}
-	schema, found := r.of(caller.Server, tool, known)
+	held, found := r.of(caller.Server, tool, known)
 	if call.Phase == schemas.PhaseRequest {
-		if schema.arguments == nil && !found && r.deny {
+		if held.arguments == nil && !found && r.deny {
 			return interceptor.Deny("no schema of this tool is known: list the tools first, or configure one"), nil
 		}
 		arguments, ok := wire.Member(call.Payload, "arguments")
 		if !ok {
 			arguments = jsonx.Value("{}")
 		}
-		return check(schema.arguments, "arguments", arguments), nil
+		return check(held.arguments, "arguments", arguments), nil
 	}
 	// An error says in words what it is; outputSchema is of results.
 	if failed, _ := wire.Member(call.Payload, "isError"); string(failed) == "true" || tool == "" {
@@ -158,12 +126,12 @@ func (r *schemaRules) judge(call *interceptor.Call, known *listedSchemas) (inter
 	}
 	content, ok := wire.Member(call.Payload, "structuredContent")
 	if !ok {
-		if schema.result != nil {
+		if held.result != nil {
 			return interceptor.Deny("the tool has a schema for its result, and answered without structuredContent"), nil
 		}
 		return interceptor.Pass(), nil
 	}
-	return check(schema.result, "structuredContent", content), nil
+	return check(held.result, "structuredContent", content), nil
 }
 
 // of finds the schemas of a tool: the configured ones, and where they say nothing the listed ones.
@@ -187,24 +155,23 @@ func (r *schemaRules) of(server, tool string, known *listedSchemas) (s toolSchem
 	return s, found || ok
 }
 
-func check(schema *toolSchema, what string, value jsonx.Value) interceptor.Verdict {
-	if schema == nil {
+func check(s *schema.Schema, what string, value jsonx.Value) interceptor.Verdict {
+	if s == nil {
 		return interceptor.Pass()
 	}
 	var instance any
 	if err := jsonx.Unmarshal(value, &instance); err != nil {
 		return interceptor.Deny(what + " are not JSON")
 	}
-	if depthOf(instance, schema.depth+1) > schema.depth {
-		v := interceptor.Deny(fmt.Sprintf("%s are nested deeper than the %d levels that the schema can be checked for", what, schema.depth))
-		v.Messages[0].Path = what
-		return v
-	}
-	err := schema.resolved.Validate(instance)
+	err := s.Validate(instance)
 	if err == nil {
 		return interceptor.Pass()
 	}
-	v := interceptor.Deny(what + " does not match the schema" + faultOf(err))
+	fault := what + " does not match the schema" + faultOf(err)
+	if errors.Is(err, schema.ErrTooDeep) {
+		fault = what + " are " + err.Error()
+	}
+	v := interceptor.Deny(fault)
 	v.Messages[0].Path = what
 	return v
 }
@@ -265,13 +232,13 @@ func (l *listedSchemas) learn(server string, page jsonx.Value) interceptor.Verdi
 		var made toolSchemas
 		for _, part := range []struct {
 			name string
-			into **toolSchema
+			into **schema.Schema
 		}{{"inputSchema", &made.arguments}, {"outputSchema", &made.result}} {
 			text, ok := wire.Member(tool, part.name)
 			if !ok || text.Kind() != '{' {
 				continue
 			}
-			resolved, err := resolve(text)
+			resolved, err := schema.Compile(text, nil)
 			if err != nil {
 				bad = append(bad, interceptor.Message{
 					Path: fmt.Sprintf("tools.%d.%s", i, part.name), Message: "cannot be used as a schema, and is not checked",

@@ -209,6 +209,8 @@ func TestNewTellsThePlace(t *testing.T) {
 		want string
 	}{
 		{schema(`{"type":"string"}`), `configSchema: type is not "object"`},
+		{schema(`{"type":"object","$ref":"#"}`), `configSchema: schema cannot be used: it refers to itself without end`},
+		{schema(`{"type":"object","$REF":"#"}`), `configSchema: schema cannot be used: "$REF" at # is no keyword: write $ref`},
 		{schema(`{`), `configSchema is not a strict JSON object`},
 		{schema(`{"type":"object","type":"object"}`), `configSchema is not a strict JSON object`},
 		{schema(`{"type":"object","properties":{"a":{"type":"strng"}}}`), `configSchema.properties.a.type: not a type`},

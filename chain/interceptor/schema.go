@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
+	"github.com/chaintrail/chaintrail/internal/schema"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
 // compile makes a validator of a config schema. Its errors begin with the place, to be put behind a name.
-func compile(text jsonx.Value) (*jsonschema.Resolved, error) {
+func compile(text jsonx.Value) (*schema.Schema, error) {
 	traits, err := jsonx.Verify(text, maxSchemaDepth)
 	if err != nil || traits != (jsonx.Traits{}) || text.Kind() != '{' {
 		return nil, errors.New(" is not a strict JSON object")
@@ -24,15 +23,11 @@ func compile(text jsonx.Value) (*jsonschema.Resolved, error) {
 	if kind, _ := jsonx.Lookup(text, "type"); string(kind) != `"object"` {
 		return nil, errors.New(`: type is not "object" (SEP-2624)`)
 	}
-	var schema jsonschema.Schema
-	if err := jsonx.Unmarshal(text, &schema); err != nil {
-		return nil, fmt.Errorf(": %w", err)
-	}
-	resolved, err := schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	s, err := schema.Compile(text, &schema.Options{Defaults: true})
 	if err != nil {
 		return nil, fmt.Errorf(": %w", err)
 	}
-	return resolved, nil
+	return s, nil
 }
 
 // maxSchemaDepth bounds the recursion below.

@@ -12,14 +12,15 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/internal/schema"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
 
 // settings enforces the config schema of one interceptor.
 type settings struct {
-	schema   *jsonschema.Resolved // nil: any object
-	fallback jsonx.Value          // of invocations that bring no config; nil: none
-	refusal  *configFault         // of those, where the schema demands a config
+	schema   *schema.Schema // nil: any object
+	fallback jsonx.Value    // of invocations that bring no config; nil: none
+	refusal  *configFault   // of those, where the schema demands a config
 	last     atomic.Pointer[setting]
 }
 
@@ -94,7 +95,7 @@ func (s *settings) check(config jsonx.Value) (jsonx.Value, *configFault) {
 	if s.schema == nil {
 		return config, nil
 	}
-	effective := withDefaults(s.schema.Schema(), config)
+	effective := withDefaults(s.schema.Document(), config)
 	var decoded any
 	if err := jsonx.Unmarshal(effective, &decoded); err != nil {
 		return nil, &configFault{"config", err.Error()}

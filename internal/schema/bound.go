@@ -1,4 +1,4 @@
-package builtin
+package schema
 
 import (
 	"errors"
@@ -9,26 +9,24 @@ import (
 	"strings"
 )
 
-// A schema comes from a server that may mean harm, and the library follows it without bounds: a reference
-// to itself overflows the stack, which ends the process, and references that double at each level take for
-// ever. So how often one place of a value can be looked at is counted before a schema is used.
-
 const (
 	maxLooks = 1000 // at one place of a value
 	maxLevel = 64   // of values that are checked
 )
 
-// schemaNode is a schema or subschema.
-type schemaNode struct {
-	ref  string        // where $ref leads; empty: nowhere
-	here []*schemaNode // schemas for the same value
+// node is a schema or subschema.
+type node struct {
+	at       string  // JSON pointer
+	ref      string  // where $ref leads; empty: nowhere
+	fallback int     // levels of the default, -1 without one
+	here     []*node // schemas for the same value
 	// below are schemas for the values in it; those of one group are for different ones.
-	below [][]*schemaNode
+	below [][]*node
 }
 
-// schemaDepth returns how deep values may be nested that the schema is used for.
-func schemaDepth(document any) (int, error) {
-	g := &schemaGraph{nodes: map[string]*schemaNode{}}
+// bound returns how deep values may be nested that the schema is used for; also that deep are its defaults.
+func bound(document any) (int, error) {
+	g := &graph{nodes: map[string]*node{}}
 	root, err := g.add("", document)
 	if err != nil {
 		return 0, err
@@ -43,38 +41,43 @@ func schemaDepth(document any) (int, error) {
 		}
 		n.here = append(n.here, target)
 	}
+	depth := maxLevel - 1
 	// looks[level] are those of nodes at that many levels below.
-	var above map[*schemaNode]int
+	var above map[*node]int
 	for level := range maxLevel {
-		looks := map[*schemaNode]int{}
+		looks := map[*node]int{}
 		n, err := count(root, looks, above)
 		if err != nil {
 			return 0, err
 		}
-		if n > maxLooks {
+		if n > maxLooks && depth >= level {
 			if level == 0 {
 				return 0, errors.New("it is too costly")
 			}
-			return level - 1, nil
+			depth = level - 1
 		}
 		for _, node := range g.nodes { // also those that only deeper values reach
-			if _, err := count(node, looks, above); err != nil {
+			n, err := count(node, looks, above)
+			if err != nil {
 				return 0, err
 			}
+			if n > maxLooks && node.fallback >= level {
+				return 0, fmt.Errorf("the default at #%s is too costly to check", node.at)
+			}
 		}
-		if maps.Equal(looks, above) {
-			break // the same for every level from here on
+		if maps.Equal(looks, above) || depth < level && !g.defaults {
+			break // the same for every level from here on, or nothing asks for more
 		}
 		above = looks
 	}
-	return maxLevel - 1, nil
+	return depth, nil
 }
 
 const counting = -1
 
 // count returns how often a place is looked at, so many levels below a value that n is for; deeper has the
 // counts of one level less, nil at the value itself.
-func count(n *schemaNode, looks, deeper map[*schemaNode]int) (int, error) {
+func count(n *node, looks, deeper map[*node]int) (int, error) {
 	if known, ok := looks[n]; ok {
 		if known == counting {
 			return 0, errors.New("it refers to itself without end")
@@ -106,11 +109,14 @@ func count(n *schemaNode, looks, deeper map[*schemaNode]int) (int, error) {
 	return sum, nil
 }
 
-type schemaGraph struct{ nodes map[string]*schemaNode }
+type graph struct {
+	nodes    map[string]*node
+	defaults bool // some node has one
+}
 
 // add enters a schema with all below it. Only references by JSON pointer are understood.
-func (g *schemaGraph) add(at string, v any) (*schemaNode, error) {
-	n := &schemaNode{}
+func (g *graph) add(at string, v any) (*node, error) {
+	n := &node{at: at, fallback: -1}
 	g.nodes[at] = n
 	members, ok := v.(map[string]any)
 	if !ok {
@@ -118,8 +124,16 @@ func (g *schemaGraph) add(at string, v any) (*schemaNode, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		value, path := members[name], at+"/"+name
+		if keyword := misspelled(name); keyword != "" {
+			return nil, fmt.Errorf("%q at #%s is no keyword: write %s", name, at, keyword)
+		}
 		var err error
 		switch name {
+		case "default":
+			g.defaults = true
+			if n.fallback = depthOf(value, maxLevel); n.fallback == maxLevel {
+				err = fmt.Errorf("the default at #%s is nested deeper than %d levels", at, maxLevel-1)
+			}
 		case "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor":
 			err = fmt.Errorf("%s is not supported", name)
 		case "$id", "id":
@@ -135,17 +149,17 @@ func (g *schemaGraph) add(at string, v any) (*schemaNode, error) {
 			err = g.children(path, value, &n.here)
 		case "properties", "patternProperties", "additionalProperties", "propertyNames", "unevaluatedProperties",
 			"items", "prefixItems", "additionalItems", "contains", "unevaluatedItems":
-			var group []*schemaNode
+			var group []*node
 			err = g.children(path, value, &group)
 			if name == "patternProperties" { // several may match one name
 				for _, child := range group {
-					n.below = append(n.below, []*schemaNode{child})
+					n.below = append(n.below, []*node{child})
 				}
 			} else {
 				n.below = append(n.below, group)
 			}
-		case "$defs", "definitions":
-			var unused []*schemaNode
+		case "$defs", "definitions", "contentSchema":
+			var unused []*node
 			err = g.children(path, value, &unused)
 		}
 		if err != nil {
@@ -155,8 +169,31 @@ func (g *schemaGraph) add(at string, v any) (*schemaNode, error) {
 	return n, nil
 }
 
+// misspelled returns the keyword that a name stands for in the library, which does not tell cases apart: what the guard
+// took for an unknown member could be a reference there.
+func misspelled(name string) string {
+	keywords := [...]string{
+		"$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$ref", "$schema", "$vocabulary", "additionalItems",
+		"additionalProperties", "allOf", "anyOf", "const", "contains", "contentEncoding", "contentMediaType", "contentSchema",
+		"default", "definitions", "dependencies", "dependentRequired", "dependentSchemas", "deprecated", "description", "else",
+		"enum", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "id", "if", "items", "maxContains", "maxItems",
+		"maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf",
+		"not", "oneOf", "pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "readOnly", "required",
+		"then", "title", "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems", "writeOnly",
+	}
+	if slices.Contains(keywords[:], name) {
+		return ""
+	}
+	for _, keyword := range keywords {
+		if strings.EqualFold(name, keyword) {
+			return keyword
+		}
+	}
+	return ""
+}
+
 // children enters a schema, a list of them, or schemas by name.
-func (g *schemaGraph) children(at string, v any, into *[]*schemaNode) error {
+func (g *graph) children(at string, v any, into *[]*node) error {
 	enter := func(at string, v any) error {
 		child, err := g.add(at, v)
 		*into = append(*into, child)
