@@ -87,6 +87,29 @@ func TestCrashBetweenAnyTwoSteps(t *testing.T) {
 	}
 }
 
+// A server that is killed after it noted a token, and before it added the part, takes the repetition for a duplicate.
+// What it leaves is made here by taking the rows away: the token stays.
+func TestTokenWithoutRows(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"events", "interceptions", "invocations"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, "CHAINTRAIL_0", clickhouse.ContentEvents)
+			r.calls(t, sinktest.NewWriter(), 15)
+			r.crash(t, 2, false)
+			if err := r.conn.Exec(t.Context(), "ALTER TABLE "+table+" DELETE WHERE 1 SETTINGS mutations_sync = 2"); err != nil {
+				t.Fatal(err)
+			}
+			if got := count(t, r.conn, "SELECT count() FROM "+table); got != 0 {
+				t.Fatalf("%d rows are left", got)
+			}
+			r.drain(t)
+			r.exact(t, 15)
+			r.clean(t)
+		})
+	}
+}
+
 // The control: without tokens, and with ranges cut anew, the same crash doubles rows.
 func TestCrashDoublesUnderSabotage(t *testing.T) {
 	t.Parallel()

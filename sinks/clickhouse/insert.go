@@ -30,6 +30,9 @@ type inserter struct {
 	owned func(ctx context.Context) error
 	// refused dead-letters the message of a row that the server will never accept.
 	refused func(ctx context.Context, table string, position uint64, err error) error
+	stream  string
+	// again is set while a range is repeated that another start of the writer may have stored.
+	again bool
 	// untokened is set by sabotage only.
 	untokened bool
 }
@@ -44,20 +47,39 @@ func (in *inserter) insert(ctx context.Context, b *block, token string) error {
 }
 
 // span stores the rows from i up to j as one block.
+//
+// The server notes a token before it adds the part. Killed in between, it takes the repetition for a duplicate, although
+// nothing is stored: after a repetition the rows are counted, and sent under a fresh token when there are none.
 func (in *inserter) span(ctx context.Context, b *block, i, j int, token string) error {
-	first := true
+	first, fresh := !in.again, 0
 	err := retry.Do(ctx, in.policy, func(ctx context.Context) error {
-		if !first {
+		repeated := !first
+		if repeated {
 			if err := in.owned(ctx); errors.Is(err, sinks.ErrConflict) {
 				return retry.Permanent(err)
 			}
 		}
 		first = false
-		err := in.send(ctx, b, i, j, token)
-		if isDataError(err) {
-			return retry.Permanent(err)
+		for {
+			name := token
+			if fresh > 0 {
+				name += ":again" + strconv.Itoa(fresh)
+			}
+			err := in.send(ctx, b, i, j, name)
+			if isDataError(err) {
+				return retry.Permanent(err)
+			}
+			if err != nil || !repeated || in.untokened {
+				return err
+			}
+			stored, err := in.stored(ctx, b, i, j)
+			if err != nil || stored {
+				return err
+			}
+			in.log.WarnContext(ctx, "the store knows a block that it does not hold; storing it again",
+				slog.String("table", b.table), slog.Uint64("position", b.positions[i]))
+			fresh++
 		}
-		return err
 	})
 	switch {
 	case err == nil:
@@ -74,6 +96,17 @@ func (in *inserter) span(ctx context.Context, b *block, i, j int, token string) 
 		return err
 	}
 	return in.span(ctx, b, middle, j, token+":"+strconv.Itoa(middle))
+}
+
+// stored reports whether the rows from i up to j are there. A block is stored whole or not at all.
+func (in *inserter) stored(ctx context.Context, b *block, i, j int) (bool, error) {
+	var rows uint64
+	err := in.conn.QueryRow(ctx, "SELECT count() FROM "+b.table+" WHERE stream = ? AND position BETWEEN ? AND ?",
+		in.stream, b.positions[i], b.positions[j-1]).Scan(&rows)
+	if err != nil {
+		return false, fmt.Errorf("count what is stored in %s: %w", b.table, err)
+	}
+	return rows >= uint64(j-i), nil //nolint:gosec // not negative
 }
 
 // send is one try. Over HTTP the rows are encoded here, from what the columns hold into the request: through the driver's

@@ -104,7 +104,7 @@ func newSink(config Config) *sink {
 	}
 	s.known = &known{conn: config.Conn, open: config.Content == ContentOpen, last: map[uuid.UUID]uint64{}}
 	s.inserter = &inserter{
-		conn: config.Conn, policy: s.policy, log: s.log,
+		conn: config.Conn, policy: s.policy, log: s.log, stream: s.stream,
 		owned: s.cursor.owned, refused: s.refuse, untokened: config.Sabotage == sabotageDouble,
 	}
 	return s
@@ -128,6 +128,7 @@ func (s *sink) Resume(ctx context.Context, _ string) (sinks.State, error) {
 		}
 	}
 	state := sinks.State{Position: p.Done, Leaves: p.Leaves, Open: p.Intent}
+	s.inserter.again = p.Intent != nil
 	if s.config.Sabotage == sabotageDouble {
 		state.Open = nil
 	}
@@ -171,6 +172,7 @@ func (s *sink) Store(ctx context.Context, batch sinks.Batch) error {
 			}
 		}
 	}
+	s.inserter.again = false
 	done := s.cursor.progress
 	done.Epoch, done.Done, done.Leaves, done.Intent = begun.Epoch, batch.Last, batch.Leaves, nil
 	return s.cursor.put(ctx, done)
