@@ -31,7 +31,7 @@ type link struct {
 
 	toServer, toClient sequencer
 	upRoom, downRoom   chan struct{}
-	work               sync.WaitGroup
+	work               tally
 }
 
 func newLink(l *lane, s *session, base arrival, client clientPort, server wire.Conn) *link {
