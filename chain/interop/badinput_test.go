@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chaintrail/chaintrail/chain/chaintest"
@@ -64,7 +65,9 @@ func TestBadInput(t *testing.T) {
 // runBad runs one case in a world of its own.
 func runBad(t *testing.T, w way, c *badCase) {
 	t.Helper()
-	says := goodAnswer
+	var says atomic.Pointer[func(id string) reply]
+	good := goodAnswer
+	says.Store(&good)
 	p := newPeer(t, func(msg *wire.Message) reply {
 		switch {
 		case msg.ID == nil || msg.Kind != wire.KindRequest:
@@ -72,7 +75,7 @@ func runBad(t *testing.T, w way, c *badCase) {
 		case string(msg.ID) == `"good"` && c.raw != "", string(msg.ID) == `"neighbour"`:
 			return goodAnswer(string(msg.ID))
 		default:
-			return says(string(msg.ID))
+			return (*says.Load())(string(msg.ID))
 		}
 	})
 	f := newFickle(t, c.mind != nil && c.mind.hang)
@@ -81,7 +84,7 @@ func runBad(t *testing.T, w way, c *badCase) {
 	o := newWorld(t, w, b, func(opts *gateway.Options) { opts.MaxMessage = maxMessage })
 	me, neighbour := o.newClient(t, "me"), o.newClient(t, "neighbour")
 	if c.says != nil {
-		says = c.says
+		says.Store(&c.says)
 	}
 	if c.mind != nil {
 		f.set(*c.mind)
@@ -90,7 +93,7 @@ func runBad(t *testing.T, w way, c *badCase) {
 	if raw == "" {
 		raw = goodCall
 	}
-	c.checkAnswer(t, me, []byte(raw), says)
+	c.checkAnswer(t, me, []byte(raw), *says.Load())
 	if c.passes && !slices.Contains(p.requests(), c.raw) {
 		t.Errorf("at the server there is %.300q, want %.300q", p.requests(), c.raw)
 	}
@@ -102,7 +105,7 @@ func runBad(t *testing.T, w way, c *badCase) {
 		record = c.lean
 	}
 	o.ledger.waitOutcome(t, record)
-	says = goodAnswer
+	says.Store(&good)
 	f.set(fickle{})
 	f.waitReady(t, b.Plan())
 	if !c.ends || w.back != overStdio {
