@@ -81,3 +81,25 @@ func runChild(kind string) int {
 	}
 	return 0
 }
+
+// BenchmarkHandlers is what decoding payload and config adds: 2 KB of arguments.
+func BenchmarkHandlers(b *testing.B) {
+	payload := `{"name":"send_mail","arguments":{"to":"x@example.com","text":"` + strings.Repeat("word ", 400) + `"}}`
+	d := &Desk{Directory: func(context.Context, string) (bool, error) { return true, nil }}
+	server, err := interceptor.New(nil, d.interceptor(), interceptor.Validator(on("raw"),
+		func(context.Context, *call) (verdict, error) { return interceptor.Pass(), nil }))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"raw", "acme/known-mail"} {
+		params := jsonx.Value(`{"name":"` + name + `","event":"tools/call","phase":"request","payload":` + payload + `,"config":{"allowed":["a"]}}`)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := server.Invoke(b.Context(), params); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -99,20 +99,23 @@ func TestExampleFileIsValid(t *testing.T) {
 	}
 }
 
-// The examples of the page on interceptors are configurations.
-func TestInterceptorExamplesAreValid(t *testing.T) {
+// The examples of these pages are configurations.
+func TestExamplesOfDocsAreValid(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "interceptors.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(blocks) < 2 {
-		t.Fatalf("%d examples were read", len(blocks))
-	}
-	for _, b := range blocks {
-		if _, err := Parse("docs/interceptors.md", b[1]); err != nil {
-			t.Error(err)
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	for page, least := range map[string]int{"interceptors.md": 2, "samples.md": 1} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := blocks.FindAllSubmatch(text, -1)
+		if len(found) < least {
+			t.Errorf("%s: %d examples were read", page, len(found))
+		}
+		for _, b := range found {
+			if _, err := Parse("docs/"+page, b[1]); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
