@@ -66,7 +66,8 @@ func TestAuthoringIsCompiled(t *testing.T) {
 		}
 	}
 	file := text(t, "../../chain/interceptor/kit/testdata/guard.txtar")
-	if _, block, _ := strings.Cut(page, "```txtar\n"); !strings.Contains(file, strings.TrimSuffix(block[:strings.Index(block, "```")], "\n")) {
+	block := regexp.MustCompile("(?s)```txtar\n(.*?)```").FindStringSubmatch(page)
+	if block == nil || !strings.Contains(file, block[1]) {
 		t.Error("chain/interceptor/kit/testdata/guard.txtar does not hold the txtar of docs/authoring.md")
 	}
 	for _, bench := range regexp.MustCompile("`(Benchmark\\w+)[/`]").FindAllStringSubmatch(page, -1) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/chain/interceptor"
 	"github.com/chaintrail/chaintrail/chain/interceptor/kit"
+	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
 )
@@ -216,6 +218,34 @@ func TestReplayOfAFile(t *testing.T) {
 	t.Parallel()
 	kit.Run(t, guard(), "testdata/recorded.jsonl")
 	kit.Run(t, redactor(), "testdata/recorded.jsonl")
+}
+
+// The same files hold for a server over HTTP, and what it is asked there is recorded as well.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	server, err := interceptor.New(nil, guard(), redactor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(server.HTTPHandler())
+	t.Cleanup(listener.Close)
+	var out bytes.Buffer
+	recorder := kit.NewRecorder(&out)
+	connect := recorder.Connect(chain.Remote(func(context.Context) (wire.Conn, error) {
+		return wire.NewURLClient(listener.URL, nil), nil
+	}, nil))
+	conn, err := connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kit.RunServer(t, conn, "acme/guard", "testdata/guard*")
+	kit.RunServer(t, conn, "acme/redactor", "testdata/re*")
+	if err := errors.Join(conn.Close(), recorder.Err()); err != nil {
+		t.Error(err)
+	}
+	if err := kit.Check(t.Context(), guard(), write(t, "http.jsonl", out.String())); err != nil {
+		t.Error(err)
+	}
 }
 
 type full struct{ left int }
