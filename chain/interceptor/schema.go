@@ -13,7 +13,7 @@ import (
 
 // compile makes a validator of a config schema. Its errors begin with the place, to be put behind a name.
 func compile(text jsonx.Value) (*schema.Schema, error) {
-	traits, err := jsonx.Verify(text, maxSchemaDepth)
+	traits, err := jsonx.Verify(text, schema.MaxNesting)
 	if err != nil || traits != (jsonx.Traits{}) || text.Kind() != '{' {
 		return nil, errors.New(" is not a strict JSON object")
 	}
@@ -29,9 +29,6 @@ func compile(text jsonx.Value) (*schema.Schema, error) {
 	}
 	return s, nil
 }
-
-// maxSchemaDepth bounds the recursion below.
-const maxSchemaDepth = 200
 
 // schemaFault finds what is no JSON Schema 2020-12, and says where. It knows what the validator takes without a word
 // or reports without a place.

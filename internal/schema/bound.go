@@ -16,6 +16,7 @@ const (
 
 // node is a schema or subschema.
 type node struct {
+	id       int     // its place in graph.order
 	at       string  // JSON pointer
 	ref      string  // where $ref leads; empty: nowhere
 	fallback int     // levels of the default, -1 without one
@@ -31,7 +32,7 @@ func bound(document any) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, n := range g.nodes {
+	for _, n := range g.order {
 		if n.ref == "" {
 			continue
 		}
@@ -42,10 +43,12 @@ func bound(document any) (int, error) {
 		n.here = append(n.here, target)
 	}
 	depth := maxLevel - 1
-	// looks[level] are those of nodes at that many levels below.
-	var above map[*node]int
+	var looks, above []int // by node: those at so many levels below, and at one level less
 	for level := range maxLevel {
-		looks := map[*node]int{}
+		looks = slices.Grow(looks[:0], len(g.order))[:len(g.order)]
+		for i := range looks {
+			looks[i] = unknown
+		}
 		n, err := count(root, looks, above)
 		if err != nil {
 			return 0, err
@@ -56,7 +59,7 @@ func bound(document any) (int, error) {
 			}
 			depth = level - 1
 		}
-		for _, node := range g.nodes { // also those that only deeper values reach
+		for _, node := range g.order { // also those that only deeper values reach
 			n, err := count(node, looks, above)
 			if err != nil {
 				return 0, err
@@ -65,26 +68,30 @@ func bound(document any) (int, error) {
 				return 0, fmt.Errorf("the default at #%s is too costly to check", node.at)
 			}
 		}
-		if maps.Equal(looks, above) || depth < level && !g.defaults {
+		if slices.Equal(looks, above) || depth < level && !g.defaults {
 			break // the same for every level from here on, or nothing asks for more
 		}
-		above = looks
+		looks, above = above, looks
 	}
 	return depth, nil
 }
 
-const counting = -1
+const (
+	unknown  = -2
+	counting = -1
+)
 
 // count returns how often a place is looked at, so many levels below a value that n is for; deeper has the
 // counts of one level less, nil at the value itself.
-func count(n *node, looks, deeper map[*node]int) (int, error) {
-	if known, ok := looks[n]; ok {
-		if known == counting {
-			return 0, errors.New("it refers to itself without end")
-		}
+func count(n *node, looks, deeper []int) (int, error) {
+	switch known := looks[n.id]; known {
+	case counting:
+		return 0, errors.New("it refers to itself without end")
+	case unknown:
+	default:
 		return known, nil
 	}
-	looks[n] = counting
+	looks[n.id] = counting
 	sum := 0
 	if deeper == nil {
 		sum = 1
@@ -92,7 +99,7 @@ func count(n *node, looks, deeper map[*node]int) (int, error) {
 		for _, group := range n.below {
 			most := 0
 			for _, child := range group {
-				most = max(most, deeper[child])
+				most = max(most, deeper[child.id])
 			}
 			sum += most
 		}
@@ -105,19 +112,20 @@ func count(n *node, looks, deeper map[*node]int) (int, error) {
 		sum += more
 	}
 	sum = min(sum, maxLooks+1)
-	looks[n] = sum
+	looks[n.id] = sum
 	return sum, nil
 }
 
 type graph struct {
-	nodes    map[string]*node
+	nodes    map[string]*node // by JSON pointer
+	order    []*node
 	defaults bool // some node has one
 }
 
 // add enters a schema with all below it. Only references by JSON pointer are understood.
 func (g *graph) add(at string, v any) (*node, error) {
-	n := &node{at: at, fallback: -1}
-	g.nodes[at] = n
+	n := &node{id: len(g.order), at: at, fallback: -1}
+	g.nodes[at], g.order = n, append(g.order, n)
 	members, ok := v.(map[string]any)
 	if !ok {
 		return n, nil // true, false, or what the library refuses

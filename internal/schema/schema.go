@@ -17,6 +17,9 @@ import (
 // MaxSize bounds a schema, in bytes.
 const MaxSize = 256 << 10
 
+// MaxNesting bounds how deep the text of a schema is nested.
+const MaxNesting = 200
+
 // ErrTooDeep is returned by [Schema.Validate] for values that the schema cannot be checked for at a bounded cost.
 var ErrTooDeep = errors.New("nested deeper than the schema can be checked for")
 
@@ -31,13 +34,16 @@ type Schema struct {
 	depth    int // levels of values that it is used for
 }
 
-// Compile makes a schema ready. It refuses what is no schema, is larger than [MaxSize], or cannot be used at a bounded
-// cost. Only references by JSON pointer within the document are followed; others are refused.
+// Compile makes a schema ready. It refuses what is no schema, is larger than [MaxSize] or nested deeper than [MaxNesting],
+// or cannot be used at a bounded cost. Only references by JSON pointer within the document are followed; others are refused.
 func Compile(text jsonx.Value, opts *Options) (*Schema, error) {
 	if len(text) > MaxSize {
 		return nil, fmt.Errorf("schema of %d bytes; at most %d are read", len(text), MaxSize)
 	}
-	var document any
+	if _, err := jsonx.Verify(text, MaxNesting); err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	var document any // strict: what is there twice is refused, so that the library reads no other member than the guard
 	if err := jsonx.Unmarshal(text, &document); err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}

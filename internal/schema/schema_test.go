@@ -28,6 +28,8 @@ func TestHarmfulSchemasAreRefused(t *testing.T) {
 		{"unused part", `{"$defs":{"a":{"$ref":"#/$defs/a"}}}`, "it refers to itself without end"},
 		{"doubling", doubling.String(), "it is too costly"},
 		{"of content", `{"contentSchema":{"$ref":"#/contentSchema","default":1}}`, "it refers to itself without end"},
+		{"nested", strings.Repeat(`{"not":`, 300) + "{}" + strings.Repeat("}", 300), "more than 200 levels"},
+		{"twice", `{"$ref":"#/$defs/a","$ref":"#"}`, "duplicate"},
 		{"elsewhere", `{"$ref":"https://example.org/x"}`, "only references within the document"},
 		{"nowhere", `{"$ref":"#/$defs/x"}`, "does not lead to a schema"},
 		{"dynamic", `{"$dynamicRef":"#x"}`, "is not supported"},
@@ -37,6 +39,9 @@ func TestHarmfulSchemasAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
+	}
+	if _, err := schema.Compile(jsonx.Value(`{"maximum":18446744073709551615}`), nil); err != nil {
+		t.Error(err)
 	}
 	// A tree is fine; one that doubles at each level is fine as long as values are flat.
 	tree, err := schema.Compile(jsonx.Value(`{"type":"object","properties":{"l":{"$ref":"#"},"r":{"$ref":"#"}}}`), nil)
@@ -116,6 +121,24 @@ func TestKeywordsAreThoseOfTheLibrary(t *testing.T) {
 	}
 	if fields < 30 {
 		t.Errorf("%d fields were read: the walk is broken", fields)
+	}
+}
+
+// BenchmarkCompile has a schema of the largest size that makes the guard work: a chain of references, whose counts change
+// at each level. Most of the time is the library's own.
+func BenchmarkCompile(b *testing.B) {
+	var long strings.Builder
+	long.WriteString(`{"$defs":{"end":{}`)
+	n := 0
+	for ; long.Len() < schema.MaxSize-100; n++ {
+		fmt.Fprintf(&long, `,"%d":{"items":{"$ref":"#/$defs/%d"}}`, n, n+1)
+	}
+	fmt.Fprintf(&long, `,"%d":{}},"$ref":"#/$defs/0"}`, n)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := schema.Compile(jsonx.Value(long.String()), nil); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
