@@ -32,6 +32,8 @@ type Event struct {
 	Plan  *Plan       `json:"plan,omitzero"`  // KindPlan
 	Gap   *Gap        `json:"gap,omitzero"`   // KindGap
 	Admin *Admin      `json:"admin,omitzero"` // KindAdmin
+
+	Checkpoint *Checkpoint `json:"checkpoint,omitzero"` // KindCheckpoint
 }
 
 // Correlation joins events that belong together.
@@ -196,6 +198,15 @@ type Gap struct {
 	Until  Time   `json:"until"`
 	Count  uint64 `json:"count"`  // exchanges
 	Reason string `json:"reason"` // "shed" or "journal_error"
+}
+
+// Checkpoint records that the head of a ledger was signed.
+type Checkpoint struct {
+	Origin   string    `json:"origin"`
+	Size     uint64    `json:"size"`     // leaves
+	Root     seal.Hash `json:"root"`     // RFC 6962 section 2.1
+	Position uint64    `json:"position"` // of the last message of the stream that was looked at
+	Note     string    `json:"note"`     // the head as it was signed (C2SP tlog-checkpoint)
 }
 
 // Admin records an act on the system itself.

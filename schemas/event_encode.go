@@ -101,6 +101,9 @@ func (e *Event) appendRare(w *encoder) {
 	if e.Admin != nil {
 		w.any("admin", e.Admin)
 	}
+	if e.Checkpoint != nil {
+		w.any("checkpoint", e.Checkpoint)
+	}
 }
 
 // encoder appends members of JSON objects; the first error stays.
