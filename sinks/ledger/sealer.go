@@ -3,8 +3,8 @@
 //
 //	stream ── sinks.Pipeline ── Sealer ── tiles, cursor, fence, signed head, `checkpoint` event
 //
-// Order of a head: tiles and cursor are synced, the fence in the bus is moved by compare-and-set, then the head is signed,
-// synced and published. Two sealers of one shard cannot both pass the fence; one that was set back (a restored backup, a
+// Order of a head: tiles and cursor are synced, the fence in the bus is moved by compare-and-set, then the head is signed
+// and synced; Run publishes it. What came after the newest head is in memory only, and read again after a crash. Two sealers of one shard cannot both pass the fence; one that was set back (a restored backup, a
 // cloned disk) signs nothing before it has come to every head it knows of, on the same root.
 package ledger
 
@@ -16,10 +16,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/chaintrail/chaintrail/audit/ledger"
@@ -38,7 +38,7 @@ var (
 	// ErrLocked is returned when another process seals into the folder.
 	ErrLocked = errors.New("another process seals into this folder")
 	// ErrFork is returned when the tree is not the one of a head that was signed before. Nothing more is signed: restore
-	// the ledger's folder, or find out who signed.
+	// the ledger's folder from its newest backup, or find out who signed.
 	ErrFork = errors.New("the ledger is not the one that was signed before")
 )
 
@@ -48,38 +48,54 @@ type Head struct {
 	Root seal.Hash `json:"root"`
 }
 
+// Keys sign heads. An audit/ledger.Keyring is one.
+type Keys interface {
+	Signers() ([]note.Signer, error)     // of the next head
+	Verifiers() ([]note.Verifier, error) // public halves, those of replaced keys included
+	Signed(by []note.Signer) error       // tells that a head is out with these signatures
+}
+
 // Config of a [Sealer].
 type Config struct {
-	Dir     string // of the ledger; made with mode 0700
-	Origin  string // see ledger.Checkpoint
-	Signers []note.Signer
-	// Verifiers are the public keys of this ledger, those of keys that were replaced included.
-	Verifiers []note.Verifier
+	Dir    string // of the ledger; made with mode 0700
+	Origin string // see ledger.Checkpoint
+	Keys   Keys
 	// Fence keeps the newest head that anyone was about to sign, under "seal." and the stream's name.
 	Fence sinks.Cursors
 	// Known are heads that were signed before, from anchors outside; the tree must come by each of them.
 	Known []Head
-	// Publish takes each new head; its error is said and the head counts all the same, since the next one covers it. May be nil.
+	// Publish records a head in the stream. Run calls it and repeats it, also after a restart, until a `checkpoint` event of
+	// this head or a later one was read. May be nil.
 	Publish func(ctx context.Context, head ledger.Checkpoint, signed []byte) error
 	Clock   func() string // says what is known of the clock; nil means unknown
 	Every   time.Duration // between two heads under traffic; 0 means DefaultEvery
 	Leaves  uint64        // a head is due earlier after so many leaves; 0 means DefaultLeaves
-	Log     *slog.Logger
+	// Sabotage names a step behind which the process ends at once: "seal-flush", "seal-fence" or "seal-sign". For tests only.
+	Sabotage string
+	Log      *slog.Logger
 }
 
 // Sealer is a [sinks.Sink] of one event stream. Run and the pipeline that uses it may run at once.
 type Sealer struct {
 	config Config
 
-	mu       sync.Mutex // covers the fields below
-	lock     *flock.Flock
-	tree     *ledger.Tree
-	cursor   cursor
-	fence    fence
-	ahead    []Head // known heads that the tree has not come to
-	signed   uint64 // leaves under the newest head
-	signedAt time.Time
-	failed   error // what ended the sealing
+	stats atomic.Pointer[Stats]
+	news  chan struct{} // a head that is not published; of size 1
+
+	mu     sync.Mutex // covers the fields below; held while a head is made, also when the bus is away
+	lock   *flock.Flock
+	tree   *ledger.Tree
+	cursor cursor // its position and head are those of the tree in memory; on disk as of the newest flush
+	fence  fence
+	ahead  []Head // known heads that the tree has not come to
+	newest signed
+	failed error // what ended the sealing
+}
+
+// signed is a head that is out.
+type signed struct {
+	head ledger.Checkpoint
+	text []byte
 }
 
 // cursor is what is durably in the tree.
@@ -88,12 +104,14 @@ type cursor struct {
 	Position uint64        `json:"position"`
 	Head     Head          `json:"head"`
 	Seen     sinks.Tracker `json:"seen"`
+	// Recorded is the size of the largest head that a `checkpoint` event tells of.
+	Recorded uint64 `json:"recorded"`
 }
 
 // New returns a sealer that has not touched the disk yet. Close it after the pipeline has ended.
 func New(config Config) (*Sealer, error) {
-	if config.Dir == "" || config.Origin == "" || len(config.Signers) == 0 || len(config.Verifiers) == 0 || config.Fence == nil {
-		return nil, errors.New("a sealer needs a folder, an origin, a key with its public half, and a fence")
+	if config.Dir == "" || config.Origin == "" || config.Keys == nil || config.Fence == nil {
+		return nil, errors.New("a sealer needs a folder, an origin, keys and a fence")
 	}
 	if config.Every <= 0 {
 		config.Every = DefaultEvery
@@ -107,15 +125,18 @@ func New(config Config) (*Sealer, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Sealer{config: config}, nil
+	s := &Sealer{config: config, news: make(chan struct{}, 1)}
+	s.stats.Store(&Stats{})
+	return s, nil
 }
 
 // Resume implements sinks.Sink: it locks the folder, reads the tree and looks for every head that was signed before.
 func (s *Sealer) Resume(ctx context.Context, stream string) (sinks.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.tell()
 	if err := s.resume(ctx, stream); err != nil {
-		return sinks.State{}, fmt.Errorf("ledger %s: %w", s.config.Dir, err)
+		return sinks.State{}, s.fail(err)
 	}
 	return sinks.State{Position: s.cursor.Position, Leaves: s.tree.Size()}, nil
 }
@@ -159,12 +180,17 @@ func (s *Sealer) lookBack(ctx context.Context) error {
 	case err != nil:
 		return err
 	default:
-		c, _, err := ledger.ReadCheckpoint(text, s.config.Origin, s.config.Verifiers...)
+		verifiers, err := s.config.Keys.Verifiers()
+		if err != nil {
+			return err
+		}
+		c, _, err := ledger.ReadCheckpoint(text, s.config.Origin, verifiers...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.checkpointPath(), err)
 		}
 		known = append(known, Head{c.Size, c.Root})
-		s.signed, s.signedAt = c.Size, c.Time
+		s.newest = signed{c, text}
+		s.announce()
 	}
 	if err := s.fence.load(ctx, s.config.Fence, s.cursor.Stream); err != nil {
 		return err
@@ -232,11 +258,13 @@ func (s *Sealer) Classify(_ context.Context, _ uint64, entries []sinks.Entry) ([
 func (s *Sealer) Store(ctx context.Context, batch sinks.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.tell()
 	if s.failed != nil {
 		return s.failed
 	}
 	for i := range batch.Entries {
 		e := &batch.Entries[i]
+		s.read(e)
 		if e.Leaf == sinks.NoLeaf {
 			continue
 		}
@@ -248,17 +276,19 @@ func (s *Sealer) Store(ctx context.Context, batch sinks.Batch) error {
 			return s.fail(err)
 		}
 	}
-	if err := s.tree.Flush(); err != nil {
-		return err
-	}
-	s.cursor.Position, s.cursor.Head = batch.Last, Head{s.tree.Size(), s.tree.Root()}
-	if err := s.saveCursor(); err != nil {
-		return err
-	}
-	if s.tree.Size()-s.signed >= s.config.Leaves || time.Since(s.signedAt) >= s.config.Every {
-		return s.sign(ctx)
+	s.cursor.Position = batch.Last
+	if s.tree.Size()-min(s.newest.head.Size, s.tree.Size()) >= s.config.Leaves || time.Since(s.newest.head.Time) >= s.config.Every {
+		return s.seal(ctx)
 	}
 	return nil
+}
+
+// read notes heads that the stream tells of.
+func (s *Sealer) read(e *sinks.Entry) {
+	if e.Event == nil || e.Event.Checkpoint == nil || e.Event.Checkpoint.Origin != s.config.Origin {
+		return
+	}
+	s.cursor.Recorded = max(s.cursor.Recorded, e.Event.Checkpoint.Size)
 }
 
 // arrive compares the tree with known heads that it has come to.
@@ -287,14 +317,3 @@ func (s *Sealer) fail(err error) error {
 
 func (s *Sealer) cursorPath() string     { return filepath.Join(s.config.Dir, "cursor.json") }
 func (s *Sealer) checkpointPath() string { return filepath.Join(s.config.Dir, "checkpoint") }
-
-func (s *Sealer) saveCursor() error {
-	raw, err := jsonx.Marshal(&s.cursor)
-	if err != nil {
-		return fmt.Errorf("cursor of the ledger: %w", err)
-	}
-	if err := renameio.WriteFile(s.cursorPath(), raw, 0o600); err != nil {
-		return fmt.Errorf("cursor of the ledger: %w", err)
-	}
-	return nil
-}

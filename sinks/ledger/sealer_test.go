@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"github.com/chaintrail/chaintrail/audit/ledger"
 	"github.com/chaintrail/chaintrail/bus"
 	"github.com/chaintrail/chaintrail/bus/bustest"
+	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/seal"
 	"github.com/chaintrail/chaintrail/sinks"
 	sealer "github.com/chaintrail/chaintrail/sinks/ledger"
@@ -31,24 +31,47 @@ const stream = "CHAINTRAIL_0"
 // desk is what all sealers of one test share: keys, the fence in a real bus, and one writer's events.
 type desk struct {
 	t        *testing.T
-	signer   note.Signer
+	keys     *ledger.Keyring
 	verifier note.Verifier
 	fence    *bus.Cursors
 	writer   uuid.UUID
 	heads    []ledger.Checkpoint
+	publish  func(context.Context, ledger.Checkpoint, []byte) error
+	dirs     map[*sealer.Sealer]string
+	read     map[string]uint64 // size of the newest head by folder
+}
+
+// look notes a head that a folder has since the last time.
+func (d *desk) look(dir string) {
+	d.t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	c, _, err := ledger.ReadCheckpoint(text, "", d.verifier)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if c.Size != d.read[dir] {
+		d.read[dir] = c.Size
+		d.heads = append(d.heads, c)
+	}
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	private, public, err := note.GenerateKey(rand.Reader, "audit.example")
+	d := &desk{
+		t: t, keys: ledger.NewKeyring(t.TempDir(), ""), writer: uuid.NewV7(),
+		fence: bus.NewCursors(bustest.Start(t, nil).Shard(nil)), read: map[string]uint64{}, dirs: map[*sealer.Sealer]string{},
+	}
+	key, err := d.keys.Make("audit.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, writer: uuid.NewV7(), fence: bus.NewCursors(bustest.Start(t, nil).Shard(nil))}
-	if d.signer, err = note.NewSigner(private); err != nil {
-		t.Fatal(err)
-	}
-	if d.verifier, err = ledger.NewVerifier(public); err != nil {
+	if d.verifier, err = ledger.NewVerifier(key.Public); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -57,19 +80,14 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) open(dir string, leaves uint64) (*sealer.Sealer, sinks.State, error) {
 	d.t.Helper()
 	s, err := sealer.New(sealer.Config{
-		Dir: dir, Origin: "audit.example/test/0", Signers: []note.Signer{d.signer}, Verifiers: []note.Verifier{d.verifier}, Fence: d.fence,
-		Every: time.Hour, Leaves: leaves, Log: slog.New(slog.DiscardHandler),
-		Publish: func(_ context.Context, c ledger.Checkpoint, signed []byte) error {
-			if _, _, err := ledger.ReadCheckpoint(signed, "", d.verifier); err != nil {
-				d.t.Errorf("a head that does not verify was published: %v", err)
-			}
-			d.heads = append(d.heads, c)
-			return nil
-		},
+		Dir: dir, Origin: "audit.example/test/0", Keys: d.keys, Fence: d.fence,
+		Publish: d.publish,
+		Every:   time.Hour, Leaves: leaves, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	d.dirs[s] = dir
 	state, err := s.Resume(d.t.Context(), stream)
 	d.t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, state, err
@@ -93,7 +111,9 @@ func (d *desk) store(s *sealer.Sealer, first, last uint64, salt string) error {
 		e := sinks.Entry{Position: seq, Hash: seal.Event(content(seq, salt)), Leaf: seq - 1}
 		batch.Entries = append(batch.Entries, e)
 	}
-	return s.Store(d.t.Context(), batch)
+	err := s.Store(d.t.Context(), batch)
+	d.look(d.dirs[s])
+	return err
 }
 
 func (d *desk) mustStore(s *sealer.Sealer, first, last uint64) {
@@ -138,6 +158,7 @@ func TestHeadsAreSignedWhenDue(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	d.look(dir)
 	again := d.mustOpen(dir, 1000)
 	d.mustStore(again, 1511, 2600)
 	var sizes []uint64
@@ -226,6 +247,7 @@ func TestRestoredFolderDoesNotFork(t *testing.T) {
 	}
 	s = d.mustOpen(dir, 10)
 	d.mustStore(s, 301, 700)
+	d.read[backup] = 300
 	restored, state, err := d.open(backup, 10)
 	if err != nil || state.Position != 300 {
 		t.Fatalf("the copy resumes at %d (%v), want 300", state.Position, err)
@@ -234,6 +256,53 @@ func TestRestoredFolderDoesNotFork(t *testing.T) {
 	d.mustStore(restored, 651, 800)
 	if last := d.heads[len(d.heads)-1]; last.Size != 800 || last.Root != oracle(t, 800) || len(d.heads) != 3 {
 		t.Errorf("%d heads, the newest of %d leaves; want 3, 800 and the same tree", len(d.heads), last.Size)
+	}
+}
+
+// A head that was signed and not recorded, since the process ended in between, is recorded by the next one, once.
+func TestHeadIsRecordedAfterARestart(t *testing.T) {
+	t.Parallel()
+	d, dir := newDesk(t), t.TempDir()
+	s := d.mustOpen(dir, 10)
+	d.mustStore(s, 1, 20)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	published := make(chan uint64, 10)
+	d.publish = func(_ context.Context, c ledger.Checkpoint, _ []byte) error {
+		published <- c.Size
+		return errors.New("no journal") // only the stream tells that it is recorded
+	}
+	s = d.mustOpen(dir, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }() // exits when ctx ends
+	if size := <-published; size != 20 {
+		t.Errorf("a head of %d leaves is recorded, want 20", size)
+	}
+	// The stream tells of the head: from then on it is not repeated.
+	note := &schemas.Event{Kind: schemas.KindCheckpoint, Checkpoint: &schemas.Checkpoint{Origin: "audit.example/test/0", Size: 20}}
+	told := sinks.Batch{First: 21, Last: 21, Leaves: 20, Entries: []sinks.Entry{{Position: 21, Leaf: sinks.NoLeaf, Event: note}}}
+	if err := s.Store(t.Context(), told); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Stats(); got.Sealed != 21 || got.Leaves != 20 {
+		t.Errorf("sealed up to %d with %d leaves, want 21 and 20", got.Sealed, got.Leaves)
+	}
+	cancel()
+	if err := errors.Join(<-done, s.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	again := d.mustOpen(dir, 10)
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { done <- again.Run(ctx) }() // exits when ctx ends
+	d.mustStore(again, 21, 40)             // as if they followed at position 22
+	if size := <-published; size != 40 {
+		t.Errorf("a head of %d leaves is recorded, want 40", size)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
 
