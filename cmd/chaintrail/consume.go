@@ -11,14 +11,14 @@ func newConsumeCmd(a *app) *cobra.Command {
 		Use:   "consume",
 		Short: "Run the consumers: store, sinks, deferred interceptors, adoption",
 		Long: "Takes everything off the request path that needs no client: it stores both streams in ClickHouse,\n" +
-			"runs sinks and audit-mode interceptors that are reachable by URL or command, and adopts the\n" +
+			"seals them, runs sinks and audit-mode interceptors that are reachable by URL or command, and adopts the\n" +
 			"journals of dead processes of this data directory.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runNode(cmd.Context(), func(ctx context.Context, n *node) error {
 				return inOrder(ctx,
 					func(ctx context.Context) error { return n.findStore(ctx, true) },
-					n.requireBus, n.writeStore, n.writeSinks, n.openJournal, n.keepHouse, n.adoptOrphans, n.runDeferred, n.serveTelemetry,
+					n.requireBus, n.writeStore, n.writeSinks, n.sealStream, n.openJournal, n.recordHeads, n.keepHouse, n.adoptOrphans, n.runDeferred, n.serveTelemetry,
 					func(ctx context.Context) error { return n.announce(ctx, "consume", runtimeInfo{}) },
 				)
 			})

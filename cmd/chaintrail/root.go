@@ -62,7 +62,7 @@ func newRootCmd(s streams) *cobra.Command {
 	root.AddCommand(
 		newUpCmd(a), newGatewayCmd(a), newBusCmd(a), newConsumeCmd(a), newEngineCmd(a),
 		newTailCmd(a), newSearchCmd(a), newShowCmd(a), newStatsCmd(a),
-		newInterceptorsCmd(a), newCallCmd(a), newDemoServerCmd(a), newMigrateCmd(a), newDoctorCmd(a), newVersionCmd(a),
+		newInterceptorsCmd(a), newCallCmd(a), newDemoServerCmd(a), newKeysCmd(a), newMigrateCmd(a), newDoctorCmd(a), newVersionCmd(a),
 	)
 	return root
 }

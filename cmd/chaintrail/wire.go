@@ -38,6 +38,7 @@ type node struct {
 	recorder  chain.Recorder // the outbox behind the policy
 	store     *store
 	pipelines []pipeline // further sinks
+	seal      *sealing   // nil: this process seals nothing
 
 	inprocess  localHosts // interceptor servers of this process, by host
 	sharing    chain.Sharing

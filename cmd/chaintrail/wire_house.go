@@ -51,7 +51,7 @@ func (n *node) floor(ctx context.Context, name string) (uint64, error) {
 	for _, p := range n.pipelines {
 		events = min(events, p.Stats().Position)
 	}
-	events = min(events, n.store.events.Stats().Position)
+	events = min(events, n.store.events.Stats().Position, n.sealed())
 	if name == bus.EventStream(shard) {
 		return events, nil
 	}
@@ -65,7 +65,7 @@ func (n *node) recordTrim(ctx context.Context, stream string, first, last uint64
 	}})
 }
 
-// releaseJournals tells the journals what the store really holds: the numbers are read back from
+// releaseJournals tells the journals what the store really holds and is sealed: the numbers are read back from
 // ClickHouse, and count only when the open items published before them are stored too.
 func (n *node) releaseJournals(ctx context.Context) error {
 	var stored map[uuid.UUID]uint64
@@ -122,12 +122,14 @@ func (n *node) storedSeqs(ctx context.Context, known map[uuid.UUID]readBack) (ma
 	}
 	maps.DeleteFunc(known, func(w uuid.UUID, _ readBack) bool { return !slices.Contains(writers, w) })
 	stored := make(map[uuid.UUID]uint64, len(writers))
+	sealed := n.sealed()
 	for _, w := range writers {
 		at := known[w]
 		var count uint64
 		var highest readBack
 		err := n.store.conn.QueryRow(ctx, "SELECT max(seq), max(position), uniqExact(seq) FROM events "+
-			"WHERE stream = ? AND position > ? AND writer = ? AND seq > ?", bus.EventStream(shard), at.position, w.String(), at.seq).
+			"WHERE stream = ? AND position > ? AND position <= ? AND writer = ? AND seq > ?",
+			bus.EventStream(shard), at.position, sealed, w.String(), at.seq).
 			Scan(&highest.seq, &highest.position, &count)
 		if err != nil {
 			return nil, fmt.Errorf("read back what is stored of %s: %w", w, err)

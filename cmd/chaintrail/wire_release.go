@@ -9,6 +9,7 @@ import (
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 	"github.com/chaintrail/chaintrail/internal/retry"
 	"github.com/chaintrail/chaintrail/sinks/clickhouse"
+	"github.com/chaintrail/chaintrail/sinks/ledger"
 )
 
 // freeJournal releases this process's own journal when others store: it sees no store, but the cursors of
@@ -31,18 +32,13 @@ func (n *node) freeJournal(ctx context.Context) error {
 	}))
 }
 
-// freeOnce releases what is stored; without a store anywhere, what the bus has.
+// freeOnce releases what is stored and sealed; without a store anywhere, what the bus has.
 func (n *node) freeOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseEvery)
 	defer cancel()
 	seq := n.outbox.Stats().Published // before anything is asked: what comes later is not counted
-	if !n.cfg.ClickHouse.Off {
-		cursors := bus.NewCursors(n.bus.js)
-		events, err := clickhouse.Stored(ctx, cursors, "", bus.EventStream(shard))
-		if err != nil {
-			return err
-		}
-		items, err := clickhouse.Stored(ctx, cursors, "", bus.OpenStream(shard))
+	if !n.cfg.ClickHouse.Off || !n.cfg.Seal.Off {
+		events, items, err := n.done(ctx)
 		if err != nil {
 			return err
 		}
@@ -54,4 +50,30 @@ func (n *node) freeOnce(ctx context.Context) error {
 		}
 	}
 	return n.outbox.Release(seq)
+}
+
+// done returns up to where others have stored and sealed the event stream, and stored the open stream.
+func (n *node) done(ctx context.Context) (events, items uint64, err error) {
+	cursors := bus.NewCursors(n.bus.js)
+	for _, s := range []struct {
+		stream string
+		at     *uint64
+	}{{bus.EventStream(shard), &events}, {bus.OpenStream(shard), &items}} {
+		if n.cfg.ClickHouse.Off {
+			*s.at, err = n.lastPosition(ctx, s.stream)
+		} else {
+			*s.at, err = clickhouse.Stored(ctx, cursors, "", s.stream)
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	if !n.cfg.Seal.Off {
+		sealed, _, err := ledger.Sealed(ctx, cursors, bus.EventStream(shard))
+		if err != nil {
+			return 0, 0, err
+		}
+		events = min(events, sealed)
+	}
+	return events, items, nil
 }

@@ -32,6 +32,9 @@ func (n *node) serveTelemetry(ctx context.Context) error {
 		storeMetrics(registry, "store_events", n.store.events.Stats)
 		storeMetrics(registry, "store_open", n.store.open.Stats)
 	}
+	if n.seal != nil {
+		sealMetrics(registry, n.seal.sealer.Stats)
+	}
 	registry.MustRegister(newBreakerMetrics(func() []chain.BreakerState {
 		if f := n.force.Load(); f != nil {
 			return f.breakers.States()

@@ -22,6 +22,7 @@ type Config struct {
 	Bus          Bus           `yaml:"bus"`           // NATS JetStream
 	ClickHouse   ClickHouse    `yaml:"clickhouse"`    // where rows go
 	Sinks        []Sink        `yaml:"sinks"`         // further destinations
+	Seal         Seal          `yaml:"seal"`          // the signed ledger over all events
 	Log          Log           `yaml:"log"`           //
 	Drain        time.Duration `yaml:"drain_timeout"` // how long an ordered stop may take, per stage
 }
@@ -179,6 +180,16 @@ type Sink struct {
 	Rotate Bytes  `yaml:"rotate_bytes"`
 }
 
+// Seal configures the ledger.
+type Seal struct {
+	Off  bool   `yaml:"off"`  // nobody seals: set it in all processes of a bus, for none waits then
+	Name string `yaml:"name"` // of the ledger and its keys, such as audit.example.com; counts when the first key is made
+	// PassphraseFile (mode 0600), else $CHAINTRAIL_SEAL_PASSPHRASE, encrypts private keys.
+	PassphraseFile string        `yaml:"passphrase_file"`
+	Every          time.Duration `yaml:"every"`  // between two signed heads
+	Events         int           `yaml:"events"` // a head is signed earlier after so many
+}
+
 // Log configures the process log.
 type Log struct {
 	Level  string `yaml:"level"`  // debug | info | warn | error
@@ -202,6 +213,7 @@ func Default() Config {
 		},
 		Snapshots: "allow",
 		Bus:       Bus{Listen: "127.0.0.1:0", Replicas: 1, MaxBytes: 4 << 30},
+		Seal:      Seal{Every: 10 * time.Second, Events: 1000},
 		Log:       Log{Level: "info", Format: "auto"},
 		Drain:     10 * time.Second,
 	}

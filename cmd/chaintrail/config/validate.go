@@ -77,6 +77,7 @@ func (c Config) validate() []fault {
 	k.bus(c.Bus)
 	k.clickhouse(c.ClickHouse)
 	k.sinks(c.Sinks)
+	k.seal(c.Seal)
 	k.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	k.oneOf("log.format", c.Log.Format, "auto", "text", "json")
 	k.notNegative("drain_timeout", c.Drain)
@@ -248,6 +249,21 @@ func (c *checker) clickhouse(h ClickHouse) {
 	}
 	if h.DSN != "" && h.MaxMemory != 0 {
 		c.add("clickhouse.max_memory", "bounds the embedded engine only; remove it or dsn")
+	}
+}
+
+// ledgerRE is for names of ledgers: they stand in signatures.
+var ledgerRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
+
+func (c *checker) seal(s Seal) {
+	if s.Name != "" && !ledgerRE.MatchString(s.Name) {
+		c.add("seal.name", "%q is not a name: use 1 to 128 letters, digits, dots, slashes, dashes or underscores, such as audit.example.com", s.Name)
+	}
+	if s.Every < 100*time.Millisecond {
+		c.add("seal.every", "%s is too short: write 100ms or more", s.Every)
+	}
+	if s.Events < 1 {
+		c.add("seal.events", "%d is no number of events: write 1 or more", s.Events)
 	}
 }
 
