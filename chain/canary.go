@@ -31,10 +31,21 @@ const (
 
 // rollOut puts what is configured about canary, sample and budget into an entry.
 func (o *Override) rollOut(entry *schemas.PlanEntry, origin func(string)) error {
-	if o.Enforce != nil && entry.Type != schemas.TypeSink && entry.Mode == schemas.ModeActive {
+	later := entry.Type == schemas.TypeSink || entry.Mode == schemas.ModeAudit
+	switch {
+	case o.Enforce != nil && entry.Type == schemas.TypeSink:
+		return fmt.Errorf("%w: override of %q of server %q: a sink is never enforced; remove enforce", ErrConfig, entry.Name, entry.Host)
+	case o.Enforce != nil && later:
+		return fmt.Errorf("%w: override of %q of server %q: it is in audit mode, so that enforce is for nobody; add mode: active, or remove enforce",
+			ErrConfig, entry.Name, entry.Host)
+	case (o.Sample != nil || o.Budget > 0) && !later && o.Enforce == nil:
+		return fmt.Errorf("%w: override of %q of server %q: sample and budget are for sinks and audit mode, and it is active; add enforce or mode: audit, or remove them",
+			ErrConfig, entry.Name, entry.Host)
+	}
+	if o.Enforce != nil {
 		text, err := jsonx.MarshalDeterministic(o.Enforce)
 		if err != nil {
-			return fmt.Errorf("%w: override of %q: enforce: %w", ErrConfig, entry.Name, err)
+			return fmt.Errorf("%w: override of %q of server %q: enforce: %w", ErrConfig, entry.Name, entry.Host, err)
 		}
 		entry.Canary = sha256.Sum256(text)
 		origin("enforce")

@@ -118,6 +118,13 @@ func names(p *chain.Plan) string {
 func TestStartIsBlocked(t *testing.T) {
 	t.Parallel()
 	good := &flaky{list: descriptor("v", "validation", "")}
+	overridden := func(list string, o chain.Override) func() []chain.HostSpec {
+		return func() []chain.HostSpec {
+			h := (&flaky{list: list}).host("b")
+			h.Overrides = map[string]chain.Override{"x": o}
+			return []chain.HostSpec{h}
+		}
+	}
 	for _, test := range []struct {
 		name  string
 		hosts func() []chain.HostSpec
@@ -136,21 +143,32 @@ func TestStartIsBlocked(t *testing.T) {
 		{"one name on two servers", func() []chain.HostSpec {
 			return []chain.HostSpec{(&flaky{list: descriptor("v", "sink", "")}).host("b")}
 		}, chain.ErrConfig, []string{`"v"`, `"a"`, `"b"`}},
-		{"override of nobody", func() []chain.HostSpec {
-			h := (&flaky{}).host("b")
-			h.Overrides = map[string]chain.Override{"x": {}}
-			return []chain.HostSpec{h}
-		}, chain.ErrConfig, []string{`"x"`, `"b"`}},
+		{"override of nobody", overridden("", chain.Override{}), chain.ErrConfig, []string{`"x"`, `"b"`}},
 		{"config of nobody", func() []chain.HostSpec {
 			h := (&flaky{}).host("b")
 			h.Ref.Configs = map[string]jsonx.Value{"x": jsonx.Value(`{}`)}
 			return []chain.HostSpec{h}
 		}, chain.ErrConfig, []string{`"x"`, `"b"`}},
-		{"sink put in audit mode", func() []chain.HostSpec {
-			h := (&flaky{list: descriptor("s", "sink", "")}).host("b")
-			h.Overrides = map[string]chain.Override{"s": {Mode: schemas.ModeAudit}}
-			return []chain.HostSpec{h}
-		}, chain.ErrConfig, []string{`"s"`, "sink"}},
+		{
+			"sink put in audit mode", overridden(descriptor("x", "sink", ""), chain.Override{Mode: schemas.ModeAudit}),
+			chain.ErrConfig, []string{`"x"`, "sink"},
+		},
+		{
+			"sink enforced", overridden(descriptor("x", "sink", ""), chain.Override{Enforce: &chain.Enforce{}}),
+			chain.ErrConfig, []string{`"x"`, `"b"`, "a sink is never enforced"},
+		},
+		{
+			"canary in audit mode", overridden(descriptor("x", "validation", `,"mode":"audit"`), chain.Override{Enforce: &chain.Enforce{}}),
+			chain.ErrConfig, []string{`"x"`, `"b"`, "add mode: active"},
+		},
+		{
+			"active one sampled", overridden(descriptor("x", "validation", ""), chain.Override{Sample: new(1.0)}),
+			chain.ErrConfig, []string{`"x"`, `"b"`, "add enforce or mode: audit"},
+		},
+		{
+			"active one with a budget", overridden(descriptor("x", "mutation", ""), chain.Override{Budget: 1}),
+			chain.ErrConfig, []string{`"x"`, `"b"`, "add enforce or mode: audit"},
+		},
 		{"wider hooks", func() []chain.HostSpec {
 			h := (&flaky{list: `{"name":"w","type":"validation","hooks":[{"events":["tools/*"],"phase":"request"}]}`}).host("b")
 			h.Overrides = map[string]chain.Override{"w": {Hooks: interceptor.OnResponse("tools/call")}}

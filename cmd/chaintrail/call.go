@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ var errDenied = errors.New("the call was not carried out")
 
 func newCallCmd(a *app) *cobra.Command {
 	var timeout time.Duration
+	var headers []string
 	cmd := &cobra.Command{
 		Use:   "call URL TOOL [NAME=VALUE…]",
 		Short: "Call one tool of an MCP server, as a client would",
@@ -35,18 +37,23 @@ func newCallCmd(a *app) *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
+			header, err := parseHeaders(headers)
+			if err != nil {
+				return usage(err)
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return a.call(ctx, args[0], args[1], arguments)
+			return a.call(ctx, args[0], header, args[1], arguments)
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait")
+	cmd.Flags().StringArrayVarP(&headers, "header", "H", nil, "a header of the HTTP requests, as NAME: VALUE; may be given more than once")
 	return cmd
 }
 
-func (a *app) call(ctx context.Context, target, tool string, arguments map[string]any) error {
+func (a *app) call(ctx context.Context, target string, header http.Header, tool string, arguments map[string]any) error {
 	client := mcp.NewClient(&mcp.Implementation{Name: "chaintrail-call", Version: version}, nil)
-	session, err := client.Connect(ctx, transportFor(ctx, target), nil)
+	session, err := client.Connect(ctx, transportFor(ctx, target, header), nil)
 	if err != nil {
 		return withHint(fmt.Errorf("connect to %s: %w", target, err), "check that chaintrail up is running and that the path is /<backend>/mcp")
 	}
@@ -72,11 +79,37 @@ func (a *app) call(ctx context.Context, target, tool string, arguments map[strin
 	return nil
 }
 
-func transportFor(ctx context.Context, target string) mcp.Transport {
+func transportFor(ctx context.Context, target string, header http.Header) mcp.Transport {
 	if command, ok := strings.CutPrefix(target, "stdio:"); ok {
 		return &mcp.CommandTransport{Command: exec.CommandContext(ctx, "sh", "-c", "exec "+command)} //nolint:gosec // G204: the operator's own command
 	}
-	return &mcp.StreamableClientTransport{Endpoint: target, MaxRetries: -1}
+	return &mcp.StreamableClientTransport{
+		Endpoint: target, MaxRetries: -1, HTTPClient: &http.Client{Transport: withHeader{header}},
+	}
+}
+
+// withHeader adds headers to every request.
+type withHeader struct{ header http.Header }
+
+// RoundTrip implements http.RoundTripper.
+func (w withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, values := range w.header {
+		r.Header[name] = values
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func parseHeaders(lines []string) (http.Header, error) {
+	header := http.Header{}
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, fmt.Errorf("--header %q must look like NAME: VALUE", line)
+		}
+		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return header, nil
 }
 
 func parseArguments(pairs []string) (map[string]any, error) {

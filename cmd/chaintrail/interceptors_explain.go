@@ -115,7 +115,7 @@ func explainPhase(ctx context.Context, reader *query.Reader, p *query.Phase) ([]
 		case inv != nil && inv.State == schemas.StateSkipped:
 			one.Why = skippedText(inv.SkipReason, d)
 		case inv != nil:
-			one.Ran, one.Why = inv.State != schemas.StateDeferred, matchedText(e, event)+"; "+verdict(inv)
+			one.Ran, one.Why = inv.State != schemas.StateDeferred, matchedText(e, inv, event)+"; "+verdict(inv)
 		case !chain.MatchHooks(e.Hooks, event, op.Phase):
 			one.Why = fmt.Sprintf("no hook matches %s %s; it hooks %s", op.Phase, event, hooksText(e.Hooks))
 			if strings.Contains(strings.Join(e.Origin, " "), "override.hooks") {
@@ -134,13 +134,17 @@ func explainPhase(ctx context.Context, reader *query.Reader, p *query.Phase) ([]
 	return list, nil
 }
 
-func matchedText(e *schemas.PlanEntry, event string) string {
+func matchedText(e *schemas.PlanEntry, inv *query.Invocation, event string) string {
 	text := "hooks " + event
 	switch {
 	case e.Type == schemas.TypeSink:
 		text += ", a sink: off the path"
 	case e.Mode == schemas.ModeAudit:
 		text += ", in audit mode: off the path"
+	case inv.ModeReason != "" && inv.Mode == schemas.ModeAudit:
+		text += ", enforced for others only: off the path"
+	case inv.ModeReason != "":
+		text += ", enforced here: " + inv.ModeReason
 	}
 	return text
 }

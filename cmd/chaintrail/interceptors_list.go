@@ -124,13 +124,21 @@ func (a *app) planTable(p *inForce) error {
 		if e.FailOpen {
 			fails = "open"
 		}
-		t.row(strings.TrimSpace(e.Name+" "+e.Version), e.Host, string(e.Type), string(e.Mode), fails, hooksText(e.Hooks),
+		t.row(strings.TrimSpace(e.Name+" "+e.Version), e.Host, string(e.Type), modeText(&e.PlanEntry), fails, hooksText(e.Hooks),
 			(time.Duration(e.TimeoutMS) * time.Millisecond).String(), strings.Join(e.Origin, " "), healthText(e.Health))
 	}
 	for _, note := range p.Ignored {
 		t.row(note.Name, note.Host, "", "", "", "", "", "not in force: "+note.Reason, "")
 	}
 	return t.flush()
+}
+
+// modeText tells a canary from what is active for everybody.
+func modeText(e *schemas.PlanEntry) string {
+	if !e.Canary.IsZero() {
+		return "canary"
+	}
+	return string(e.Mode)
 }
 
 func hooksText(hooks []schemas.Hook) string {

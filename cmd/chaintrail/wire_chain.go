@@ -63,10 +63,7 @@ func (n *node) newForce(cfg config.Config) (*force, error) {
 
 // setOptions describes the interceptor servers of a configuration and those of this process.
 func (n *node) setOptions(cfg config.Config) (chain.SetOptions, error) {
-	opts := chain.SetOptions{
-		Server: everyServer, ChainTimeout: cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(cfg.Gateway.Deny.Detail),
-		Refresh: cfg.Gateway.RefreshEvery, Logger: n.log,
-	}
+	opts := chain.SetOptions{Config: chainConfig(cfg), Refresh: cfg.Gateway.RefreshEvery, Logger: n.log}
 	if len(cfg.Backends) == 1 {
 		opts.Server = cfg.Backends[0].Name
 	}
@@ -94,6 +91,14 @@ func (n *node) setOptions(cfg config.Config) (chain.SetOptions, error) {
 	return opts, nil
 }
 
+// chainConfig is what holds for every plan, of static and of dynamic servers.
+func chainConfig(cfg config.Config) chain.Config {
+	return chain.Config{
+		Server: everyServer, ChainTimeout: cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(cfg.Gateway.Deny.Detail),
+		Duplicates: chain.Duplicates(cfg.Gateway.Duplicates),
+	}
+}
+
 // breakers returns those in force, or new ones for other settings.
 func (n *node) breakers(cfg config.Config) *chain.Breakers {
 	b := cfg.Gateway.Breaker
@@ -106,7 +111,7 @@ func (n *node) breakers(cfg config.Config) *chain.Breakers {
 func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {
 	spec := chain.HostSpec{
 		Ref:      schemas.HostRef{Host: h.Name, URL: h.URL, Command: h.Command, Env: h.Env, Configs: map[string]jsonx.Value{}},
-		Envelope: h.Envelope, Timeout: h.Timeout, Overrides: map[string]chain.Override{},
+		Envelope: h.Envelope, Timeout: h.Timeout, Only: h.Only, Overrides: map[string]chain.Override{},
 	}
 	for name, value := range h.Interceptors {
 		encoded, err := jsonx.Marshal(value)
@@ -145,6 +150,10 @@ func (n *node) hostSpec(h config.Host) (chain.HostSpec, error) {
 func override(o config.Override) chain.Override {
 	out := chain.Override{
 		Mode: schemas.Mode(o.Mode), FailOpen: o.FailOpen, Priority: o.Priority, Timeout: o.Timeout, Retries: o.Retries,
+		Sample: o.Sample, Budget: o.Budget,
+	}
+	if o.Enforce != nil {
+		out.Enforce = new(chain.Enforce(*o.Enforce))
 	}
 	for _, h := range o.Hooks {
 		phases := []schemas.Phase{schemas.Phase(h.Phase)}

@@ -29,9 +29,7 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 		Recorder: n.recorder, Logger: n.log, Key: n.keys.pseudonym, Tenant: n.cfg.Tenant, Gateway: n.cfg.Gateway.Name,
 		AuditFull:  func(err error) bool { return errors.Is(err, outbox.ErrFull) },
 		MaxMessage: int64(n.cfg.Gateway.MaxBody), MaxDepth: n.cfg.Gateway.MaxDepth,
-		Rules: rules, Resolved: chain.Config{
-			Server: everyServer, ChainTimeout: n.cfg.Gateway.ChainTimeout, DenyDetail: chain.DenyDetail(n.cfg.Gateway.Deny.Detail),
-		}, ResolvedIdle: n.cfg.Gateway.ResolveIdle,
+		Rules: rules, Resolved: chainConfig(n.cfg), ResolvedIdle: n.cfg.Gateway.ResolveIdle,
 		Backends: n.backends(n.cfg),
 	}
 	for _, origin := range n.cfg.Gateway.AllowOrigins {

@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS invocations
     host             LowCardinality(String),
     type             LowCardinality(String),
     mode             LowCardinality(String),
+    mode_reason      LowCardinality(String),
     fail_open        Bool,
     priority         Int32,
     plan_order       UInt32,

@@ -15,6 +15,7 @@ type invocationRows struct {
 	host         *names
 	typ          *names
 	mode         *names
+	modeReason   *names
 	failOpen     flags
 	priority     *values[int32]
 	planOrder    counts
@@ -51,6 +52,7 @@ func (r *invocationRows) init() {
 	r.host = nameColumn(b, "host")
 	r.typ = nameColumn(b, "type")
 	r.mode = nameColumn(b, "mode")
+	r.modeReason = nameColumn(b, "mode_reason")
 	r.failOpen = flagColumn(b, "fail_open")
 	r.priority = priorityColumn(b, "priority")
 	r.planOrder = countColumn(b, "plan_order")
@@ -104,6 +106,7 @@ func (r *invocationRows) addOne(event *schemas.Event, op *schemas.Operation, v *
 	r.host.add(v.Host)
 	r.typ.add(string(v.Type))
 	r.mode.add(string(v.Mode))
+	r.modeReason.add(v.ModeReason)
 	r.failOpen.add(v.FailOpen)
 	r.priority.add(v.Priority)
 	r.planOrder.put(v.Order)

@@ -23,14 +23,15 @@ func TestEventsBecomeRows(t *testing.T) {
 	r.clean(t)
 	for query, want := range map[string]uint64{
 		"SELECT count() FROM events": 6,
-		"SELECT count() FROM events WHERE shard = 3 AND hash = SHA256(concat(char(0), raw))":         6,
-		"SELECT max(leaf) FROM events WHERE kind != 'checkpoint'":                                    4,
+		"SELECT count() FROM events WHERE shard = 3 AND hash = SHA256(concat(char(0), raw))": 6,
+		"SELECT max(leaf) FROM events WHERE kind != 'checkpoint'":                            4,
 		"SELECT count() FROM plans":                                                                  1,
 		"SELECT count() FROM interceptions WHERE target = 'echo'":                                    2,
 		"SELECT count() FROM exchanges WHERE outcome = 'allowed' AND total_us = 1000":                1,
 		"SELECT count() FROM invocations":                                                            2,
 		"SELECT count() FROM invocations WHERE interceptor = 'siem' AND recorded AND attempt = 1":    1,
 		"SELECT count() FROM invocations WHERE interceptor = 'guard' AND valid AND recorded IS NULL": 1,
+		"SELECT count() FROM invocations WHERE mode = 'active' AND mode_reason = 'canary_percent'":   1,
 	} {
 		if got := count(t, r.conn, query); got != want {
 			t.Errorf("%s = %d, want %d", query, got, want)

@@ -106,7 +106,7 @@ func (w *Writer) Call(tb testing.TB, tool, principal string, outcome schemas.Out
 		Invocations: []schemas.Invocation{
 			{
 				ID: "v" + c.Exchange.String(), Interceptor: "guard", Version: "1.2.0", Host: "inprocess", Type: schemas.TypeValidation,
-				Mode: schemas.ModeActive, Order: 0, State: schemas.StateFinished, Valid: &valid, DurationUS: 9,
+				Mode: schemas.ModeActive, ModeReason: "canary_percent", Order: 0, State: schemas.StateFinished, Valid: &valid, DurationUS: 9,
 			},
 			{
 				ID: "s" + c.Exchange.String(), Interceptor: "siem", Host: "siem", Type: schemas.TypeSink, Mode: schemas.ModeActive, Order: 1,

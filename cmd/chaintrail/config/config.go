@@ -41,6 +41,7 @@ type Gateway struct {
 	RepairSchemas string        `yaml:"repair_schemas"`   // auto | always | never
 	Resolve       []ResolveRule `yaml:"resolve"`          // which requests go through which dynamic interceptor servers
 	ResolveIdle   time.Duration `yaml:"resolve_idle"`     // a dynamic interceptor server is let go when unused for so long
+	Duplicates    string        `yaml:"duplicates"`       // interceptors of one name on several servers: refuse | keep | first
 	Breaker       Breaker       `yaml:"breaker"`          // when an interceptor that does not answer is not asked any more
 	RefreshEvery  time.Duration `yaml:"refresh"`          // how often interceptor lists are read again
 	PrincipalFrom string        `yaml:"principal_header"` // request header that names the verified caller, set by the proxy in front
@@ -104,6 +105,7 @@ type Host struct {
 	Config       map[string]any      `yaml:"config"`    // of a built-in
 	Envelope     bool                `yaml:"envelope"`  // send {method, params} instead of bare params
 	Timeout      time.Duration       `yaml:"timeout"`   // default for its interceptors
+	Only         []string            `yaml:"only"`      // patterns of the interceptor names that are wanted; empty: all
 	Overrides    map[string]Override `yaml:"overrides"` // by interceptor name
 	Interceptors map[string]any      `yaml:"configs"`   // configuration by interceptor name, sent with each call
 }
@@ -116,6 +118,17 @@ type Override struct {
 	Timeout  time.Duration `yaml:"timeout"`
 	Retries  *int          `yaml:"retries"` // deferred work: tries after the first
 	Hooks    []Hook        `yaml:"hooks"`   // narrower only
+	Enforce  *Enforce      `yaml:"enforce"` // active for these only, in audit mode for the rest
+	Sample   *float64      `yaml:"sample"`  // sinks and audit mode: percentage of the messages
+	Budget   time.Duration `yaml:"budget"`  // sinks and audit mode: time of invocations in a minute; 0: no bound
+}
+
+// Enforce is a canary: any condition that holds is enough, none means nobody.
+type Enforce struct {
+	Percent    float64  `yaml:"percent"` // of sessions, or else of principals
+	Tenants    []string `yaml:"tenants"` // patterns, as are the next two
+	Tools      []string `yaml:"tools"`   // also prompt names and resource URIs
+	Principals []string `yaml:"principals"`
 }
 
 // Hook is a SEP-2624 hook.
@@ -204,7 +217,7 @@ func Default() Config {
 		Gateway: Gateway{
 			Name: "main", Listen: "127.0.0.1:8787", MaxBody: 64 << 20, MaxDepth: 1000,
 			ChainTimeout: 30 * time.Second, Deny: Deny{As: "error", Detail: "sep"},
-			RepairSchemas: "auto", ResolveIdle: 5 * time.Minute,
+			RepairSchemas: "auto", ResolveIdle: 5 * time.Minute, Duplicates: "refuse",
 			Breaker: Breaker{Failures: 5, Pause: time.Second, MaxPause: time.Minute}, RefreshEvery: 30 * time.Second,
 		},
 		Journal: Journal{

@@ -13,11 +13,21 @@ import (
 func TestErrorsNameKeyValueAndLine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, yaml, want string }{
-		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, breaker, chain_timeout, deny, events, listen, max_body, max_depth, metrics, name, principal_header, refresh, repair_schemas, resolve, resolve_idle, server_info"},
+		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, breaker, chain_timeout, deny, duplicates, events, listen, max_body, max_depth, metrics, name, principal_header, refresh, repair_schemas, resolve, resolve_idle, server_info"},
 		{"bad denial", "gateway:\n  deny:\n    as: silence\n", `c.yaml:3: gateway.deny.as: "silence" is not one of error, result`},
 		{"bad detail of a denial", "gateway:\n  deny: {detail: all}\n", `c.yaml:2: gateway.deny.detail: "all" is not one of sep, generic`},
 		{"bad breaker", "gateway:\n  breaker: {failures: 0}\n", "c.yaml:2: gateway.breaker.failures: 0 is no number of failures: write 1 or more; a large one is never reached"},
 		{"bad pauses of the breaker", "gateway:\n  breaker: {pause: 2m}\n", "c.yaml:2: gateway.breaker: pause 2m0s and max_pause 1m0s: pause is more than 0, and max_pause at least pause"},
+		{"bad duplicates", "gateway:\n  duplicates: both\n", `c.yaml:2: gateway.duplicates: "both" is not one of refuse, keep, first`},
+		{"bad percentage", override("enforce:\n          percent: 101"), "c.yaml:7: interceptors[0].overrides.acme/x.enforce.percent: 101 is no percentage: write a number from 0 to 100"},
+		{"percentage of nothing", override("enforce: {percent: .nan}"), "c.yaml:6: interceptors[0].overrides.acme/x.enforce.percent: NaN is no percentage: write a number from 0 to 100"},
+		{"percentage in words", override("enforce: {percent: half}"), "c.yaml:6: interceptors[0].overrides.acme/x.enforce.percent: expected another type than str `half` (a number)"},
+		{"unknown key of a canary", override("enforce: {users: [a]}"), "c.yaml:6: interceptors[0].overrides.acme/x.enforce.users: is not a key here; there are: percent, principals, tenants, tools"},
+		{"empty pattern of a canary", override("enforce: {tools: [a, '']}"), "c.yaml:6: interceptors[0].overrides.acme/x.enforce.tools[1]: is empty; write a name, in which * stands for any text"},
+		{"canary in audit mode", override("mode: audit\n        enforce: {percent: 5}"), "c.yaml:7: interceptors[0].overrides.acme/x.enforce: is for nobody where mode is audit; remove one of them"},
+		{"bad sample", override("sample: -1"), "c.yaml:6: interceptors[0].overrides.acme/x.sample: -1 is no percentage: write a number from 0 to 100"},
+		{"bad budget", override("budget: -1s"), "c.yaml:6: interceptors[0].overrides.acme/x.budget: -1s is negative"},
+		{"empty name filter", "interceptors:\n  - {name: a, url: 'http://h/mcp', only: ['']}\n", "c.yaml:2: interceptors[0].only[0]: is empty; write a name, in which * stands for any text"},
 		{"bad repair", "gateway:\n  repair_schemas: sometimes\n", `c.yaml:2: gateway.repair_schemas: "sometimes" is not one of auto, always, never`},
 		{"unknown key in a list", "backends:\n  - name: a\n    urll: x\n", "c.yaml:3: backends[0].urll: is not a key here; there are: command, dir, env, headers, name, shared, transport, url"},
 		{"a rule for nobody", "gateway:\n  resolve:\n    - {tool: [x], interceptors: [a]}\n", `c.yaml:3: gateway.resolve[0].interceptors: "a" is not an interceptor server with dynamic: true`},
@@ -50,10 +60,15 @@ func TestErrorsNameKeyValueAndLine(t *testing.T) {
 	}
 }
 
+// override is a configuration with one override, whose lines begin with line 6.
+func override(lines string) string {
+	return "interceptors:\n  - name: a\n    url: http://h/mcp\n    overrides:\n      acme/x:\n        " + lines + "\n"
+}
+
 func TestFileOverDefaults(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.yaml")
-	text := "tenant: acme\njournal:\n  max_bytes: 2 GiB\ninterceptors:\n  - name: dlp\n    command: [dlp, --strict]\n    timeout: 2s\n    overrides:\n      acme/dlp: {mode: audit, retries: 0}\n"
+	text := "tenant: acme\njournal:\n  max_bytes: 2 GiB\ninterceptors:\n  - name: dlp\n    command: [dlp, --strict]\n    timeout: 2s\n    overrides:\n      acme/dlp: {mode: audit, retries: 0, sample: 2.5, budget: 30s}\n      acme/new: {enforce: {percent: 10, tools: [a*]}}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +82,10 @@ func TestFileOverDefaults(t *testing.T) {
 	zero := 0
 	want.Interceptors = []Host{{
 		Name: "dlp", Command: []string{"dlp", "--strict"}, Timeout: 2 * time.Second,
-		Overrides: map[string]Override{"acme/dlp": {Mode: "audit", Retries: &zero}},
+		Overrides: map[string]Override{
+			"acme/dlp": {Mode: "audit", Retries: &zero, Sample: new(2.5), Budget: 30 * time.Second},
+			"acme/new": {Enforce: &Enforce{Percent: 10, Tools: []string{"a*"}}},
+		},
 	}}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("configuration differs (-got +want):\n%s", diff)

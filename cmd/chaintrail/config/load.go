@@ -163,6 +163,7 @@ func typeError(file string, doc *yaml.Node, err error) error {
 		e.Text = strings.NewReplacer(
 			"cannot unmarshal !!", "expected another type than ", "into time.Duration", "(a duration such as 30s)",
 			"into bool", "(true or false)", "into []string", "(a list of texts)", "into string", "(a text)", "into int", "(a whole number)",
+			"into float64", "(a number)",
 		).Replace(e.Text)
 		errs = append(errs, e)
 	}

@@ -89,6 +89,7 @@ func (c *checker) gateway(g Gateway) {
 	c.address("gateway.listen", g.Listen, false)
 	c.address("gateway.metrics", g.Metrics, true)
 	c.oneOf("gateway.repair_schemas", g.RepairSchemas, "auto", "always", "never")
+	c.oneOf("gateway.duplicates", g.Duplicates, "refuse", "keep", "first")
 	for i, e := range g.Events {
 		if e == "" {
 			c.add(fmt.Sprintf("gateway.events[%d]", i), "is empty; write an event such as tools/call or tools/*")
@@ -170,6 +171,7 @@ func (c *checker) hosts(hosts []Host) {
 			c.builtin(key, h)
 		}
 		c.notNegative(key+".timeout", h.Timeout)
+		c.patterns(key+".only", h.Only)
 		if first, ok := seen[h.Name]; ok {
 			c.add(key+".name", "%q is the name of interceptors[%d] too", h.Name, first)
 		}
@@ -186,10 +188,44 @@ func (c *checker) override(key string, o Override) {
 	if o.Retries != nil && *o.Retries < 0 {
 		c.add(key+".retries", "%d is negative; write 0 for no second try", *o.Retries)
 	}
+	c.rollOut(key, o)
 	for i, h := range o.Hooks {
 		c.oneOf(fmt.Sprintf("%s.hooks[%d].phase", key, i), h.Phase, "request", "response", "both")
 		if len(h.Events) == 0 {
 			c.add(fmt.Sprintf("%s.hooks[%d].events", key, i), "is empty; name at least one event, or \"*\"")
+		}
+	}
+}
+
+// rollOut checks what concerns a canary, sampling and the budget.
+func (c *checker) rollOut(key string, o Override) {
+	c.notNegative(key+".budget", o.Budget)
+	if o.Sample != nil {
+		c.percentage(key+".sample", *o.Sample)
+	}
+	e := o.Enforce
+	if e == nil {
+		return
+	}
+	if o.Mode == "audit" {
+		c.add(key+".enforce", "is for nobody where mode is audit; remove one of them")
+	}
+	c.percentage(key+".enforce.percent", e.Percent)
+	c.patterns(key+".enforce.tenants", e.Tenants)
+	c.patterns(key+".enforce.tools", e.Tools)
+	c.patterns(key+".enforce.principals", e.Principals)
+}
+
+func (c *checker) percentage(key string, p float64) {
+	if !(p >= 0 && p <= 100) {
+		c.add(key, "%v is no percentage: write a number from 0 to 100", p)
+	}
+}
+
+func (c *checker) patterns(key string, patterns []string) {
+	for i, p := range patterns {
+		if p == "" {
+			c.add(fmt.Sprintf("%s[%d]", key, i), "is empty; write a name, in which * stands for any text")
 		}
 	}
 }
