@@ -22,6 +22,8 @@
 //	+ payload.arguments.safe true
 //	- payload.arguments.token "t"
 //
+// [RunServer] does the same with a server behind a connection, in whatever language it is written.
+//
 // With go test -update it is written into the file: read the difference. The test binary has that flag only if the test
 // declares it, as above.
 package kit
