@@ -63,11 +63,11 @@ type Background struct {
 
 	running sync.WaitGroup
 
-	mu      sync.Mutex         // covers the rest
-	lanes   map[lane]*[]*task  // work waiting, by lane; a lane that is here has a goroutine
-	loads   map[member]load    // by interceptor
-	budgets map[member]*budget // of interceptors that have one
-	tasks   map[*task]struct{} // running
+	mu      sync.Mutex          // covers the rest
+	lanes   map[lane]*[]*task   // work waiting, by lane; a lane that is here has a goroutine
+	loads   map[member]load     // by interceptor
+	budgets map[member]spending // of interceptors that have a budget
+	tasks   map[*task]struct{}  // running
 	closed  bool
 	stats   BackgroundStats
 	told    time.Time // when a drop was logged last
@@ -80,6 +80,12 @@ type member struct{ host, name string }
 type lane struct {
 	member
 	shard int
+}
+
+// spending is a budget by what the plan says of it.
+type spending struct {
+	perMinuteMS int64
+	budget      *Budget
 }
 
 type load struct {
@@ -98,7 +104,7 @@ type task struct {
 func NewBackground(options *BackgroundOptions) *Background {
 	b := &Background{
 		seed: maphash.MakeSeed(), lanes: map[lane]*[]*task{}, loads: map[member]load{},
-		budgets: map[member]*budget{}, tasks: map[*task]struct{}{},
+		budgets: map[member]spending{}, tasks: map[*task]struct{}{},
 	}
 	if options != nil {
 		b.opts = *options
@@ -233,13 +239,13 @@ func (b *Background) release(key member, t *task) {
 func (b *Background) invoke(ctx context.Context, key member, m *Interceptor, in Input, inv schemas.Invocation) {
 	result := DeferredResult{Interception: in.Interception, Event: in.Event, Phase: in.Phase, Invocation: inv}
 	limit := b.budgetOf(key, &m.entry)
-	if limit.spent(time.Now()) {
+	if limit.Spent(time.Now()) {
 		result.Invocation.State, result.Invocation.SkipReason = schemas.StateSkipped, schemas.SkipBudget
 	} else {
 		const attempt = 1
 		meta := jsonx.Value(AppendMeta(make([]byte, 0, 256), &inv, uuid.Nil(), in.Phase, attempt))
 		result.Answer = m.Invoke(ctx, in, meta)
-		limit.charge(result.Answer.Duration)
+		limit.Charge(result.Answer.Duration)
 		result.Answer.Fill(&result.Invocation)
 		result.Invocation.Attempt = attempt
 	}
@@ -263,19 +269,19 @@ func (b *Background) invoke(ctx context.Context, key member, m *Interceptor, in 
 	}
 }
 
-// budgetOf returns the budget of an interceptor; nil, which is never spent, when it has none.
-func (b *Background) budgetOf(key member, entry *schemas.PlanEntry) *budget {
+// budgetOf returns the budget of an interceptor; nil when it has none.
+func (b *Background) budgetOf(key member, entry *schemas.PlanEntry) *Budget {
 	if entry.BudgetMS <= 0 {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	have := b.budgets[key]
-	if have == nil || have.per != entry.BudgetMS {
-		have = newBudget(entry.BudgetMS)
+	if have.perMinuteMS != entry.BudgetMS {
+		have = spending{entry.BudgetMS, NewBudget(entry.BudgetMS)}
 		b.budgets[key] = have
 	}
-	return have
+	return have.budget
 }
 
 // Stats returns the counts at this moment.

@@ -67,7 +67,7 @@ type Override struct {
 	Envelope *bool
 	Enforce  *Enforce      // active for these only, in audit mode for the rest; nil: for everybody
 	Sample   *float64      // deferred work only: percentage of the messages, from 0 to 100
-	Budget   time.Duration // deferred work without a recorder only: invocation time per minute; 0: no bound
+	Budget   time.Duration // deferred work only: invocation time per minute, in each process that does it; 0: no bound
 }
 
 func (c *Config) validate() error { // fills the defaults in

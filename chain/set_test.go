@@ -151,23 +151,28 @@ func TestStartIsBlocked(t *testing.T) {
 		}, chain.ErrConfig, []string{`"x"`, `"b"`}},
 		{
 			"sink put in audit mode", overridden(descriptor("x", "sink", ""), chain.Override{Mode: schemas.ModeAudit}),
-			chain.ErrConfig, []string{`"x"`, "sink"},
+			chain.ErrConfig,
+			[]string{`"x"`, "sink"},
 		},
 		{
 			"sink enforced", overridden(descriptor("x", "sink", ""), chain.Override{Enforce: &chain.Enforce{}}),
-			chain.ErrConfig, []string{`"x"`, `"b"`, "a sink is never enforced"},
+			chain.ErrConfig,
+			[]string{`"x"`, `"b"`, "a sink is never enforced"},
 		},
 		{
 			"canary in audit mode", overridden(descriptor("x", "validation", `,"mode":"audit"`), chain.Override{Enforce: &chain.Enforce{}}),
-			chain.ErrConfig, []string{`"x"`, `"b"`, "add mode: active"},
+			chain.ErrConfig,
+			[]string{`"x"`, `"b"`, "add mode: active"},
 		},
 		{
 			"active one sampled", overridden(descriptor("x", "validation", ""), chain.Override{Sample: new(1.0)}),
-			chain.ErrConfig, []string{`"x"`, `"b"`, "add enforce or mode: audit"},
+			chain.ErrConfig,
+			[]string{`"x"`, `"b"`, "add enforce or mode: audit"},
 		},
 		{
 			"active one with a budget", overridden(descriptor("x", "mutation", ""), chain.Override{Budget: 1}),
-			chain.ErrConfig, []string{`"x"`, `"b"`, "add enforce or mode: audit"},
+			chain.ErrConfig,
+			[]string{`"x"`, `"b"`, "add enforce or mode: audit"},
 		},
 		{"wider hooks", func() []chain.HostSpec {
 			h := (&flaky{list: `{"name":"w","type":"validation","hooks":[{"events":["tools/*"],"phase":"request"}]}`}).host("b")

@@ -23,7 +23,8 @@
 // A job that cannot be read or journaled waits, and is tried again until the context ends; it then
 // goes back to the stream. An invocation that fails is tried again as its plan says and within
 // [WorkerOptions.Deadline]; then the failure itself is its final result: a dead letter for the
-// invocation, never for the event. While an interceptor server is away nothing is sent, so nothing
+// invocation, never for the event. An interceptor whose time budget is used up is not invoked and not tried
+// again: the invocation is recorded as skipped. While an interceptor server is away nothing is sent, so nothing
 // fails, and its backlog waits. Jobs in hand are bounded by [WorkerOptions.MaxPending]; a full
 // worker takes no more, and the backlog stays in the stream.
 package deferred

@@ -67,10 +67,11 @@ type spec struct {
 }
 
 type running struct {
-	spec spec
-	stop context.CancelFunc
-	done chan struct{}
-	last *idle
+	spec   spec
+	budget *chain.Budget // nil: none
+	stop   context.CancelFunc
+	done   chan struct{}
+	last   *idle
 }
 
 // NewManager returns a manager without workers.
@@ -206,14 +207,14 @@ func (m *Manager) ensure(ctx context.Context, key workerKey, s spec) {
 		<-old.done
 	}
 	workerCtx, stop := context.WithCancel(ctx)
-	r := &running{spec: s, stop: stop, done: make(chan struct{}), last: newIdle()}
+	r := &running{spec: s, budget: chain.NewBudget(s.target.Entry.BudgetMS), stop: stop, done: make(chan struct{}), last: newIdle()}
 	m.mu.Lock()
 	m.workers[key] = r
 	m.mu.Unlock()
 	m.group.Go(func() { // exits when the worker was stopped, or cannot be here
 		defer close(r.done)
 		defer stop()
-		m.work(workerCtx, s, r.last)
+		m.work(workerCtx, r)
 	})
 }
 
@@ -227,12 +228,12 @@ func (r *running) ended() bool {
 }
 
 // work connects and runs one worker until ctx is done; it begins anew after a failure.
-func (m *Manager) work(ctx context.Context, s spec, last *idle) {
-	log := m.log.With(slog.String("host", s.ref.Host), slog.String("interceptor", s.target.Entry.Name))
+func (m *Manager) work(ctx context.Context, r *running) {
+	log := m.log.With(slog.String("host", r.spec.ref.Host), slog.String("interceptor", r.spec.target.Entry.Name))
 	_ = retry.Do(ctx, retry.Policy{Notify: retry.Seldom(func(err error, tries int, pause time.Duration) {
 		log.WarnContext(ctx, "deferred work waits for its interceptor", slog.Any("error", err), slog.Int("tries", tries), slog.Duration("pause", pause))
 	})}, func(ctx context.Context) error {
-		err := m.workOnce(ctx, s, last)
+		err := m.workOnce(ctx, r)
 		switch {
 		case errors.Is(err, ErrNotHere):
 			log.DebugContext(ctx, "deferred work is done by another process", slog.Any("reason", err))
@@ -244,7 +245,8 @@ func (m *Manager) work(ctx context.Context, s spec, last *idle) {
 	})
 }
 
-func (m *Manager) workOnce(ctx context.Context, s spec, last *idle) error {
+func (m *Manager) workOnce(ctx context.Context, r *running) error {
+	s := r.spec
 	host := &link{connect: func(ctx context.Context) (chain.Conn, error) { return m.opts.Connect(ctx, s.ref) }}
 	defer closeIt(host)
 	if _, err := host.live(ctx); err != nil {
@@ -255,7 +257,7 @@ func (m *Manager) workOnce(ctx context.Context, s spec, last *idle) error {
 		return err
 	}
 	defer closeIt(source)
-	deps := Deps{Source: watched{source, last}, Host: host, Recorder: m.opts.Recorder, Open: m.opts.Open}
+	deps := Deps{Source: watched{source, r.last}, Host: host, Recorder: m.opts.Recorder, Open: m.opts.Open, Budget: r.budget}
 	return NewWorker(s.target, deps, m.opts.Worker).Run(ctx)
 }
 

@@ -75,12 +75,13 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 	return o
 }
 
-// Deps are what a worker works with; all are required, but Open where no snapshots travel.
+// Deps are what a worker works with; all are required, but Open where no snapshots travel, and Budget.
 type Deps struct {
 	Source   Source
 	Host     chain.Caller
 	Recorder chain.Recorder
 	Open     Opener
+	Budget   *chain.Budget // outlives the worker; nil: a new one by the target
 }
 
 // Worker does the deferred work of one interceptor.
@@ -97,6 +98,9 @@ func NewWorker(target Target, deps Deps, opts WorkerOptions) *Worker {
 	opts = opts.withDefaults()
 	if target.Entry.TimeoutMS <= 0 {
 		target.Entry.TimeoutMS = opts.Timeout.Milliseconds()
+	}
+	if deps.Budget == nil {
+		deps.Budget = chain.NewBudget(target.Entry.BudgetMS)
 	}
 	return &Worker{
 		target: target, deps: deps, opts: opts, seen: newSeen(opts.Remembered),
@@ -216,6 +220,10 @@ func (w *Worker) items(ctx context.Context, job *Job) (items []schemas.EntryItem
 // result runs the invocation; ok is false when the worker ended before there was a final result.
 func (w *Worker) result(ctx, hard context.Context, job *Job, inv schemas.Invocation) (res result, ok bool) {
 	res = result{inv: inv}
+	if w.deps.Budget.Spent(time.Now()) {
+		res.inv.State, res.inv.SkipReason = schemas.StateSkipped, schemas.SkipBudget
+		return res, true
+	}
 	items, err := w.items(ctx, job)
 	if err != nil && !retry.IsPermanent(err) {
 		return res, false
@@ -255,10 +263,11 @@ func (w *Worker) tries(ctx, hard context.Context, call *call, res result) (resul
 	attempt, ended := 0, false
 	var last time.Time // of the time for all tries
 	err := retry.Do(hard, policy, func(hard context.Context) error {
-		if attempt > 0 && !time.Now().Before(last) {
+		if attempt > 0 && (!time.Now().Before(last) || w.deps.Budget.Spent(time.Now())) {
 			return retry.Permanent(errFailed)
 		}
 		answer, sent := w.try(ctx, hard, call, attempt+1)
+		w.deps.Budget.Charge(answer.Duration)
 		if ended = !sent || !answer.Finished() && hard.Err() != nil; ended {
 			return retry.Permanent(errFailed) // the end of the worker, not a failure of the interceptor
 		}

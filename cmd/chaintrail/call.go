@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -94,9 +95,7 @@ type withHeader struct{ header http.Header }
 // RoundTrip implements http.RoundTripper.
 func (w withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	for name, values := range w.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, w.header)
 	return http.DefaultTransport.RoundTrip(r)
 }
 
