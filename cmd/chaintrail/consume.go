@@ -18,7 +18,7 @@ func newConsumeCmd(a *app) *cobra.Command {
 			return a.runNode(cmd.Context(), func(ctx context.Context, n *node) error {
 				return inOrder(ctx,
 					func(ctx context.Context) error { return n.findStore(ctx, true) },
-					n.requireBus, n.writeStore, n.writeSinks, n.sealStream, n.openJournal, n.recordHeads, n.keepHouse, n.adoptOrphans, n.runDeferred, n.serveTelemetry,
+					n.requireBus, n.writeStore, n.writeSinks, n.sealStream, n.openJournal, n.recordHeads, n.keepHouse, n.adoptOrphans, n.runDeferred, n.serveTelemetry, n.answerStatus,
 					func(ctx context.Context) error { return n.announce(ctx, "consume", runtimeInfo{}) },
 				)
 			})

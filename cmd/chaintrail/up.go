@@ -71,7 +71,7 @@ func (n *node) up(ctx context.Context, demoMode bool) error {
 	}
 	err = inOrder(ctx,
 		func(ctx context.Context) error { return n.findStore(ctx, true) },
-		joinOrServe, n.writeStore, n.writeSinks, n.sealStream, n.openJournal, n.recordHeads, n.keepHouse, n.adoptOrphans, n.runDeferred, n.runChain, n.serveGateway, n.watchReload, n.serveTelemetry,
+		joinOrServe, n.writeStore, n.writeSinks, n.sealStream, n.openJournal, n.recordHeads, n.keepHouse, n.adoptOrphans, n.runDeferred, n.runChain, n.serveGateway, n.watchReload, n.serveTelemetry, n.answerStatus,
 		func(ctx context.Context) error { return n.announce(ctx, "up", runtimeInfo{Gateway: n.gatewayURL}) },
 	)
 	if err == nil {
