@@ -56,6 +56,15 @@ func (a *Answer) Detail(inv *schemas.Invocation) (detail schemas.InvocationDetai
 	}, true
 }
 
+// DeferredDetail is Detail for work that nothing waits for: with what a mutator would have made.
+func (a *Answer) DeferredDetail(inv *schemas.Invocation) (detail schemas.InvocationDetail, ok bool) {
+	detail, ok = a.Detail(inv)
+	if a.Payload != nil && a.Finished() {
+		detail.Order, detail.Interceptor, detail.Payload, ok = inv.Order, inv.Interceptor, a.Payload, true
+	}
+	return detail, ok
+}
+
 func (a *Answer) malformed(format string, args ...any) {
 	a.State = schemas.StateMalformed
 	if a.Error == "" {

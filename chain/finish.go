@@ -18,6 +18,11 @@ func (r *run) finish() {
 			keep[r.given[i]] = true
 		}
 	}
+	if r.in.KeepSteps {
+		for _, step := range r.made {
+			keep[step.Index] = true
+		}
+	}
 	if !goesOn { // what was decided on did not go on: it is kept as the step that made it
 		keep[r.version] = true
 	}

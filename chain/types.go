@@ -19,6 +19,7 @@ type Input struct {
 	Context      Context
 	Tenant       string // whose message it is; empty: not known
 	Target       string // tool or prompt name, or resource URI, in both phases; empty: none
+	KeepSteps    bool   // the result holds every payload between mutators, also where no deferred work needs it
 }
 
 // Context is what an interceptor is told about the caller (SEP-2624 context).

@@ -31,12 +31,7 @@ func (r *result) take(a *chain.Answer, attempt int) {
 	a.Fill(&r.inv)
 	r.inv.Attempt = attempt
 	r.detail = nil
-	detail, ok := a.Detail(&r.inv)
-	if a.Payload != nil && a.Finished() {
-		// What an audit-mode mutator would have made.
-		detail.Order, detail.Interceptor, detail.Payload, ok = r.inv.Order, r.inv.Interceptor, a.Payload, true
-	}
-	if ok {
+	if detail, ok := a.DeferredDetail(&r.inv); ok {
 		r.detail = &detail
 	}
 }

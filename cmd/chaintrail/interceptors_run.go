@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -145,52 +146,20 @@ func (a *app) invokeOne(ctx context.Context, name, server, config string, in cha
 	return entry, answer, err
 }
 
-// ran is one invocation as invoke and run print it.
-type ran struct {
-	schemas.Invocation
-	Detail *schemas.InvocationDetail `json:"detail,omitempty"`
-}
-
 func (a *app) printAnswer(in *chain.Input, entry schemas.PlanEntry, answer *chain.Answer) error {
-	one := ran{
+	one := chain.Reported{
 		Interceptor: entry.Name, Version: entry.Version, Host: entry.Host, Type: entry.Type, Mode: entry.Mode, FailOpen: entry.FailOpen,
+		InputDigest: sha256.Sum256(in.Payload),
 	}
-	answer.Fill(&one.Invocation)
-	if detail, ok := answer.Detail(&one.Invocation); ok {
-		one.Detail = &detail
-	}
-	out := struct {
-		ran
-		Payload jsonx.Value `json:"payload,omitempty"` // what a mutator made
-	}{one, answer.Payload}
-	err := a.print(out, func() error {
+	one.Take(answer)
+	err := a.print(one, func() error {
 		a.drawRan(&one)
-		if answer.Payload != nil {
-			fmt.Fprintf(a.out, "%s\n", answer.Payload)
-		}
 		return nil
 	})
 	if err == nil && (!answer.Finished() || answer.Blocks) {
 		return fmt.Errorf("%w: %s %s of %s", errDeniedHere, entry.Name, one.State, in.Event)
 	}
 	return err
-}
-
-// whole is the result of a plan as run prints it.
-type whole struct {
-	Status      schemas.Status `json:"status"`
-	Allowed     bool           `json:"allowed"`
-	Modified    bool           `json:"modified"`
-	PlanDigest  string         `json:"plan_digest"`
-	DurationUS  int64          `json:"duration_us"`
-	Errors      int            `json:"errors"`
-	Warnings    int            `json:"warnings"`
-	Infos       int            `json:"infos"`
-	AbortedAt   string         `json:"aborted_at,omitzero"`
-	Reason      string         `json:"reason,omitzero"`
-	Code        int            `json:"code,omitzero"`
-	Invocations []ran          `json:"invocations"`
-	Payload     jsonx.Value    `json:"payload"`
 }
 
 func newRunCmd(a *app) *cobra.Command {
@@ -219,49 +188,40 @@ func newRunCmd(a *app) *cobra.Command {
 }
 
 func (a *app) runPlan(ctx context.Context, plan *chain.Plan, in chain.Input) error {
+	in.KeepSteps = true
 	res := plan.Run(ctx, in)
-	w := whole{
-		Status: res.Status, Allowed: res.Denial == nil, Modified: res.Modified, PlanDigest: res.PlanDigest.String(),
-		DurationUS: res.Duration.Microseconds(), Errors: res.Errors, Warnings: res.Warnings, Infos: res.Infos, Payload: res.Payload,
-		Invocations: []ran{},
-	}
-	if d := res.Denial; d != nil {
-		w.AbortedAt, w.Reason, w.Code = d.Interceptor, d.Reason, d.Code
-	}
-	details := map[int]*schemas.InvocationDetail{}
-	for i := range res.Details {
-		details[res.Details[i].Order] = &res.Details[i]
-	}
-	byName := map[string]*chain.Interceptor{}
+	report := res.Report(&in)
+	members := map[[2]string]*chain.Interceptor{}
 	for _, i := range plan.Interceptors() {
-		byName[i.Entry().Name] = i
+		e := i.Entry()
+		members[[2]string{e.Host, e.Name}] = i
 	}
-	for _, inv := range res.Invocations {
-		one := ran{inv, details[inv.Order]}
-		if i := byName[inv.Interceptor]; inv.State == schemas.StateDeferred && i != nil {
+	for i := range report.Results {
+		one := &report.Results[i]
+		if m := members[[2]string{one.Host, one.Interceptor}]; one.State == schemas.StateDeferred && m != nil {
 			later := in
-			later.Payload = res.PayloadOf(&in, inv.Input)
-			answer := i.Invoke(ctx, later, nil)
-			answer.Fill(&one.Invocation)
-			if detail, ok := answer.Detail(&one.Invocation); ok {
-				one.Detail = &detail
-			}
+			later.Payload = res.PayloadOf(&in, one.Input)
+			answer := m.Invoke(ctx, later, nil)
+			one.Take(&answer)
 		}
-		w.Invocations = append(w.Invocations, one)
 	}
-	err := a.print(w, func() error {
-		fmt.Fprintf(a.out, "%s in %d µs, plan %.12s\n", w.Status, w.DurationUS, w.PlanDigest)
-		for i := range w.Invocations {
-			a.drawRan(&w.Invocations[i])
-		}
-		a.line("denied by "+w.AbortedAt, w.Reason)
-		fmt.Fprintf(a.out, "%s\n", w.Payload)
-		return nil
-	})
-	if err == nil && !w.Allowed {
-		return fmt.Errorf("%w by %s", errDeniedHere, w.AbortedAt)
+	err := a.print(report, func() error { a.drawReport(report); return nil })
+	if err == nil && !report.Allowed {
+		return fmt.Errorf("%w by %s", errDeniedHere, report.AbortedAt.Interceptor)
 	}
 	return err
+}
+
+func (a *app) drawReport(r *chain.Report) {
+	fmt.Fprintf(a.out, "%s in %d µs, plan %.12s\n", r.Status, r.DurationUS, r.PlanDigest)
+	for i := range r.Results {
+		a.drawRan(&r.Results[i])
+	}
+	if r.AbortedAt != nil {
+		a.line("denied by "+r.AbortedAt.Interceptor, r.AbortedAt.Reason)
+		return
+	}
+	fmt.Fprintf(a.out, "%s\n", r.FinalPayload)
 }
 
 // withPlan makes the configured plan, without recording it, and closes its connections again.
@@ -301,6 +261,6 @@ func (a *app) withPlanOf(ctx context.Context, flaggedOnly bool, use func(context
 }
 
 // drawRan draws an invocation as show does.
-func (a *app) drawRan(one *ran) {
+func (a *app) drawRan(one *chain.Reported) {
 	a.invocation(&query.Invocation{Invocation: one.Invocation, Detail: one.Detail})
 }
