@@ -119,6 +119,7 @@ func (d *decoder) correlation(c *Correlation) {
 	d.str("span_id", &c.SpanID)
 	d.str("protocol_version", &c.ProtocolVersion)
 	d.str("transport", &c.Transport)
+	d.str("server_protocol_version", &c.ServerVersion)
 	d.close()
 }
 

@@ -20,7 +20,7 @@ func fullEvent() *Event {
 		Time: 1_700_000_000_123_456, Tenant: "acme", Gateway: "gw",
 		Correlation: &Correlation{
 			Exchange: uuid.NewV7(), Call: uuid.NewV7(), Interception: uuid.NewV7(), Session: "a", RequestID: "b", Parent: uuid.NewV7(),
-			StateIn: "e", StateOut: "f", TraceID: "c", SpanID: "d", ProtocolVersion: "2025-11-25", Transport: "http",
+			StateIn: "e", StateOut: "f", TraceID: "c", SpanID: "d", ProtocolVersion: "2025-11-25", Transport: "http", ServerVersion: "2026-07-28",
 		},
 		Actor:     &Actor{Type: "user", Pseudonym: "p", VerifiedBy: "header:X-User"},
 		Operation: &Operation{Event: "tools/call", Phase: PhaseResponse, Direction: Receiving, Reverse: true, Server: "s", Target: "t", TargetRef: "r"},

@@ -39,17 +39,18 @@ type Event struct {
 // Correlation joins events that belong together.
 type Correlation struct {
 	Exchange        uuid.UUID      `json:"exchange_id"`
-	Call            uuid.UUID      `json:"call_id,omitzero"`          // several exchanges (MRTR rounds) can make one call
-	Interception    uuid.UUID      `json:"interception,omitzero"`     // KindInvocation: id of the request or outcome event
-	Session         seal.Pseudonym `json:"session,omitzero"`          // of the MCP session id
-	RequestID       seal.Pseudonym `json:"request_id,omitzero"`       // of the JSON-RPC id, raw bytes
-	Parent          uuid.UUID      `json:"parent_id,omitzero"`        // exchange that this one arose in (sampling, elicitation)
-	StateIn         seal.Pseudonym `json:"state_in,omitzero"`         // of the requestState that the request brought; joins the rounds of one call
-	StateOut        seal.Pseudonym `json:"state_out,omitzero"`        // of the requestState that the result handed out
-	TraceID         string         `json:"trace_id,omitzero"`         // 32 lower-case hex digits (W3C Trace Context)
-	SpanID          string         `json:"span_id,omitzero"`          // 16 lower-case hex digits
-	ProtocolVersion string         `json:"protocol_version,omitzero"` // a known MCP revision, else "other"
-	Transport       string         `json:"transport,omitzero"`        // "http", "stdio" or "inprocess": the caller's side
+	Call            uuid.UUID      `json:"call_id,omitzero"`                 // several exchanges (MRTR rounds) can make one call
+	Interception    uuid.UUID      `json:"interception,omitzero"`            // KindInvocation: id of the request or outcome event
+	Session         seal.Pseudonym `json:"session,omitzero"`                 // of the MCP session id
+	RequestID       seal.Pseudonym `json:"request_id,omitzero"`              // of the JSON-RPC id, raw bytes
+	Parent          uuid.UUID      `json:"parent_id,omitzero"`               // exchange that this one arose in (sampling, elicitation)
+	StateIn         seal.Pseudonym `json:"state_in,omitzero"`                // of the requestState that the request brought; joins the rounds of one call
+	StateOut        seal.Pseudonym `json:"state_out,omitzero"`               // of the requestState that the result handed out
+	TraceID         string         `json:"trace_id,omitzero"`                // 32 lower-case hex digits (W3C Trace Context)
+	SpanID          string         `json:"span_id,omitzero"`                 // 16 lower-case hex digits
+	ProtocolVersion string         `json:"protocol_version,omitzero"`        // a known MCP revision, else "other"
+	Transport       string         `json:"transport,omitzero"`               // "http", "stdio" or "inprocess": the caller's side
+	ServerVersion   string         `json:"server_protocol_version,omitzero"` // of the server, where the gateway translates between two generations; likewise
 }
 
 // Actor is who called, as far as it may be sealed. Clear values are in the context item.

@@ -241,6 +241,7 @@ func (w *encoder) correlation(c *Correlation) {
 	w.optStr("span_id", c.SpanID)
 	w.optStr("protocol_version", c.ProtocolVersion)
 	w.optStr("transport", c.Transport)
+	w.optStr("server_protocol_version", c.ServerVersion)
 }
 
 func (w *encoder) operation(o *Operation) {

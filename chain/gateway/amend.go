@@ -17,9 +17,6 @@ const (
 	amendSchemas    = "chaintrail/repair-schemas"
 )
 
-// metaServerInfo names the server in results from 2026-07-28 on.
-const metaServerInfo = "io.modelcontextprotocol/serverInfo"
-
 // amend makes the changes to a result that the rules ask for, after the interceptors.
 func (x *exchange) amend(rec *schemas.Record, result jsonx.Value, res *chain.Result) {
 	if x.reverse {
@@ -62,8 +59,8 @@ func (s ServerInfo) override(result jsonx.Value, top bool) (jsonx.Value, bool) {
 		out = wire.WithMember(out, "serverInfo", s.over(info))
 	}
 	if meta, ok := jsonx.Lookup(out, "_meta"); ok {
-		if info, ok := jsonx.Lookup(meta, metaServerInfo); ok {
-			out = wire.WithMember(out, "_meta", wire.WithMember(meta, metaServerInfo, s.over(info)))
+		if info, ok := jsonx.Lookup(meta, wire.MetaServerInfo); ok {
+			out = wire.WithMember(out, "_meta", wire.WithMember(meta, wire.MetaServerInfo, s.over(info)))
 		}
 	}
 	return out, string(out) != string(result)

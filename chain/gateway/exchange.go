@@ -297,6 +297,7 @@ func (x *exchange) interruptAnswer(v verdict) answer {
 // outcome is recorded.
 func (x *exchange) end(ctx context.Context, rec *schemas.Record, a answer) answer {
 	rec.Shed = x.shed
+	x.notePeer(rec)
 	// The caller may be gone; what happened is recorded nevertheless.
 	cause := x.lane.record(context.WithoutCancel(ctx), rec)
 	x.close()
@@ -388,10 +389,6 @@ func (x *exchange) interrupted() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.stopCause
-}
-
-func malformedAnswer(reason string) *wire.RPCError {
-	return &wire.RPCError{Code: wire.CodeInternal, Message: "malformed answer of the server: " + reason}
 }
 
 func (x *exchange) over() bool {

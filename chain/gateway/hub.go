@@ -15,11 +15,12 @@ import (
 
 // hub serves HTTP clients of a stdio server: it makes the sessions that the server does not know.
 // Each session has a child of its own, or with Backend.Shared a seat at one child for all. Requests
-// of protocol 2026-07-28, which has no sessions, always share a child.
+// of protocol 2026-07-28, which has no sessions, always share a child of their own.
 type hub struct {
-	lane *lane
-	life *life
-	mux  *mux
+	lane  *lane
+	life  *life
+	mux   *mux // of sessions
+	apart *mux // of requests without one
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*hubSession
@@ -28,7 +29,7 @@ type hub struct {
 }
 
 func newHub(l *lane, lf *life) *hub {
-	return &hub{lane: l, life: lf, mux: newMux(l, lf), sessions: make(map[string]*hubSession), streams: make(map[string]*sseSession)}
+	return &hub{lane: l, life: lf, mux: newMux(l, lf), apart: newMux(l, lf), sessions: make(map[string]*hubSession), streams: make(map[string]*sseSession)}
 }
 
 // ServeHTTP implements http.Handler.
@@ -73,6 +74,7 @@ func (h *hub) session(id string) *hubSession {
 func (h *hub) post(ctx context.Context, v *visit) {
 	known := h.session(v.r.Header.Get(wire.HeaderSessionID))
 	if known != nil {
+		known.headers.update(v.r.Header)
 		v.session = known.link.session
 		v.version, _ = v.session.negotiated()
 	}
@@ -213,13 +215,22 @@ func (h *hub) leaveSession() {
 	h.starting--
 }
 
-// reach makes a session's way to a server: one of its own, or a seat at the shared one.
-func (h *hub) reach(ctx context.Context) (conn wire.Conn, stop func(context.Context), err error) {
-	if h.lane.backend.Shared {
+// reach makes a session's way to a server: one of its own, or a seat at a shared one.
+func (h *hub) reach(ctx context.Context, t *forwarded, lasting bool) (conn wire.Conn, stop func(context.Context), err error) {
+	switch {
+	case t != nil:
+		return h.lane.dial(t)
+	case !lasting:
+		return h.apart.attach(ctx, false)
+	case h.lane.backend.Shared:
 		return h.mux.attach(ctx, true)
 	}
-	return h.lane.dial()
+	return h.lane.dial(nil)
 }
+
+// bridges reports whether what the hub serves is translated for a server that is reached over streamable
+// HTTP: then requests go there with the headers of the client.
+func (h *hub) bridges() bool { return h.lane.relayed() && h.lane.backend.Bridge != BridgeOff }
 
 func (h *hub) connect(ctx context.Context, v *visit, id string) (*hubSession, error) {
 	// The session outlives the request that made it.
@@ -227,20 +238,17 @@ func (h *hub) connect(ctx context.Context, v *visit, id string) (*hubSession, er
 	if end == nil {
 		return nil, ErrStopping
 	}
-	var conn wire.Conn
-	var stop func(context.Context)
-	var err error
-	if id == "" {
-		conn, stop, err = h.mux.attach(ctx, false)
-	} else {
-		conn, stop, err = h.reach(ctx)
+	var t *forwarded
+	if h.bridges() {
+		t = newForwarded(h.lane.opts.Transport, v.r.Header, h.lane.backend.Headers)
 	}
+	conn, stop, err := h.reach(ctx, t, id != "")
 	if err != nil {
 		end()
 		h.lane.log.ErrorContext(ctx, "server not started", slog.Any("error", err))
 		return nil, err
 	}
-	s := &hubSession{hub: h, id: id, port: newHTTPPort(id != ""), done: make(chan struct{}), closing: make(chan error, 1), touched: make(chan struct{}, 1)}
+	s := &hubSession{hub: h, id: id, headers: t, port: newHTTPPort(id != ""), done: make(chan struct{}), closing: make(chan error, 1), touched: make(chan struct{}, 1)}
 	base := v.arrival(wire.Message{})
 	base.header = v.r.Header.Clone()
 	base.address, base.userAgent = v.r.RemoteAddr, v.r.UserAgent()
@@ -276,6 +284,7 @@ func (h *hub) close(ctx context.Context) {
 		}
 	}
 	h.mux.close(ctx)
+	h.apart.close(ctx)
 }
 
 // idleCheck is how exactly the idle time of a session is kept.

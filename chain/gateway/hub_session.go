@@ -16,6 +16,7 @@ type hubSession struct {
 	hub     *hub
 	id      string // empty: for one request only
 	link    *link
+	headers *forwarded // of a connection over HTTP; nil: it has none of the client's
 	port    *httpPort
 	closing chan error // takes the reason to end
 	touched chan struct{}

@@ -26,6 +26,7 @@ type lane struct {
 	listed   *nameSet
 	bound    *bindingTable
 	outdated atomic.Bool // the backend was found to speak the transport of 2024-11-05
+	spoken   generations
 	calls    *callTable
 	rounds   *roundTable
 	stray    atomic.Uint64 // answers to ids that nobody waits for

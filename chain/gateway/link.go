@@ -37,6 +37,9 @@ type link struct {
 func newLink(l *lane, s *session, base arrival, client clientPort, server wire.Conn) *link {
 	base.session = s
 	base.scope = true
+	if p, ok := server.(interface{ peerVersion() string }); ok {
+		s.peer = p.peerVersion
+	}
 	return &link{
 		lane: l, session: s, base: base, client: client, server: server,
 		upRoom: make(chan struct{}, maxInWork), downRoom: make(chan struct{}, maxInWork),

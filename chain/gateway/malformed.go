@@ -55,3 +55,7 @@ func (l *lane) refuseStopping(ctx context.Context, in arrival) answer {
 	}
 	return a
 }
+
+func malformedAnswer(reason string) *wire.RPCError {
+	return &wire.RPCError{Code: wire.CodeInternal, Message: "malformed answer of the server: " + reason}
+}

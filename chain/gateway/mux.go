@@ -65,7 +65,7 @@ func (m *mux) attach(ctx context.Context, lasting bool) (*seat, func(context.Con
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.up == nil {
-		conn, stop, err := m.lane.dial()
+		conn, stop, err := m.lane.dial(nil)
 		if err != nil {
 			return nil, nil, err
 		}

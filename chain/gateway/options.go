@@ -54,7 +54,11 @@ type Backend struct {
 	Env       map[string]string // added to the gateway's own environment
 	Dir       string            // working directory of the command
 	Shared    bool              // one child for all sessions, instead of one each
-	Plan      func() Plan       // the plan in force now; nil, or a nil result: no interceptors
+	// Bridge tells what happens where client and server speak different generations of MCP: BridgeAuto
+	// or empty translates, but leaves a refused server/discover to the client, which then can fall back to
+	// initialize; BridgeAlways answers that, too; BridgeOff hands the server's refusals on.
+	Bridge string
+	Plan   func() Plan // the plan in force now; nil, or a nil result: no interceptors
 }
 
 // Caller is who sent a request, as far as it was verified.
@@ -164,6 +168,8 @@ func (b *Backend) validate() error {
 		return errors.New("both url and command are set")
 	case b.Transport != "" && b.Transport != TransportHTTP && b.Transport != TransportSSE:
 		return fmt.Errorf("transport %q: want http or sse", b.Transport)
+	case b.Bridge != "" && b.Bridge != BridgeAuto && b.Bridge != BridgeAlways && b.Bridge != BridgeOff:
+		return fmt.Errorf("bridge %q: want auto, always or off", b.Bridge)
 	case b.Transport != "" && b.URL == "":
 		return errors.New("transport is for a url")
 	case b.URL != "":

@@ -44,6 +44,7 @@ func (x *exchange) identify() {
 		SpanID:          spanID,
 		ProtocolVersion: wire.SealedVersion(x.version),
 		Transport:       x.transport,
+		ServerVersion:   wire.SealedVersion(x.session.peerVersion()),
 	}
 	x.actor = &schemas.Actor{
 		Type:       principalType(x.caller.Principal.Type),
@@ -246,4 +247,16 @@ func (l *lane) learn(x *exchange, result jsonx.Value) {
 		x.session.learn(version, x.facts.client)
 	}
 	x.expectRound(result)
+}
+
+// notePeer adds to an outcome what the exchange itself brought to light: that the server is of another
+// generation than the client.
+func (x *exchange) notePeer(rec *schemas.Record) {
+	version := wire.SealedVersion(x.session.peerVersion())
+	if version == "" || version == rec.Event.Correlation.ServerVersion {
+		return
+	}
+	ids := *rec.Event.Correlation // the request event keeps its own
+	ids.ServerVersion = version
+	rec.Event.Correlation = &ids
 }

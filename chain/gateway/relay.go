@@ -34,7 +34,7 @@ func newRelay(l *lane, lf *life, h *hub) (*relay, error) {
 
 // ServeHTTP implements http.Handler.
 func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if r.lane.outdated.Load() {
+	if r.lane.outdated.Load() || r.hub.holds(req.Header.Get(wire.HeaderSessionID)) {
 		r.hub.ServeHTTP(w, req)
 		return
 	}

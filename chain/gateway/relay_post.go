@@ -24,6 +24,9 @@ type post struct {
 
 // request carries a single request.
 func (p *post) request(ctx context.Context, msg wire.Message) {
+	if p.relay.crossOver(ctx, p.visit, &msg) {
+		return
+	}
 	x, a := p.lane.begin(ctx, p.arrival(msg))
 	if x == nil {
 		p.write(a)
@@ -55,6 +58,11 @@ func (p *post) request(ctx context.Context, msg wire.Message) {
 	if p.relay.isOutdated(ctx, &msg, resp) {
 		x.fail(ctx, causeHTTPStatus, "HTTP status "+strconv.Itoa(resp.StatusCode)+", taken up by HTTP+SSE of 2024-11-05")
 		p.relay.hub.initialize(ctx, p.visit, msg)
+		return
+	}
+	if g, other := p.relay.otherGeneration(ctx, p.visit, &msg, resp); other {
+		x.fail(ctx, causeHTTPStatus, takenUp(resp.StatusCode, g))
+		p.relay.takeOver(ctx, p.visit, g, msg)
 		return
 	}
 	p.answer(ctx, resp)

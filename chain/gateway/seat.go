@@ -25,6 +25,14 @@ type seat struct {
 	to        func([]byte)
 }
 
+// peerVersion is that of the shared connection.
+func (s *seat) peerVersion() string {
+	if b, ok := s.server.conn.(*bridge); ok {
+		return b.peerVersion()
+	}
+	return ""
+}
+
 // Receive implements wire.Conn.
 func (s *seat) Receive(ctx context.Context, deliver func([]byte), _ func(error)) error {
 	s.once.Do(func() {

@@ -14,10 +14,14 @@ import (
 // sdkServer is a real server with the tools that the tests need.
 // Its tool "hang" ends with its call, or with stop: the go-sdk forgets to end a call whose client left
 // at once.
-func sdkServer(stop <-chan struct{}) *mcp.Server {
+func sdkServer(stop <-chan struct{}) *mcp.Server { return sdkServerOf(nil, stop) }
+
+// sdkServerOf is sdkServer with only some protocol versions; nil: all.
+func sdkServerOf(versions []string, stop <-chan struct{}) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "backend", Version: "1"}, &mcp.ServerOptions{
-		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
-		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+		SupportedProtocolVersions: versions,
+		SubscribeHandler:          func(context.Context, *mcp.SubscribeRequest) error { return nil },
+		UnsubscribeHandler:        func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
 	type args struct {
 		Text string `json:"text,omitempty"`
@@ -118,6 +122,10 @@ func runChild(kind string) {
 			return nil, nil, nil
 		})
 		_ = s.Run(context.Background(), &mcp.StdioTransport{})
+	case "legacy":
+		_ = pinned(legacyGeneration, nil).Run(context.Background(), &mcp.StdioTransport{})
+	case "modern":
+		_ = pinned(modernGeneration, nil).Run(context.Background(), &mcp.StdioTransport{})
 	case "sdk":
 		_ = sdkServer(nil).Run(context.Background(), &mcp.StdioTransport{})
 	}

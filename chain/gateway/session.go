@@ -16,6 +16,7 @@ type session struct {
 	id        string // empty: the transport has none
 	pseudonym seal.Pseudonym
 	limit     int
+	peer      func() string // protocol version of a server of another generation, else empty; nil: there is none
 
 	mu      sync.Mutex // guards what follows
 	version string     // negotiated protocol version
@@ -29,6 +30,14 @@ type clientInfo struct{ name, version string }
 
 func newSession(id string, key *seal.Key, limit int) *session {
 	return &session{id: id, pseudonym: key.Pseudonym("session", id), limit: limit}
+}
+
+// peerVersion is the protocol version of the server where it is another than the client's.
+func (s *session) peerVersion() string {
+	if s.peer == nil {
+		return ""
+	}
+	return s.peer()
 }
 
 // learn keeps what the answer to initialize negotiated.

@@ -74,7 +74,7 @@ func (h *hub) serveSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.leaveSession()
-	conn, stop, err := h.reach(ctx)
+	conn, stop, err := h.reach(ctx, nil, true)
 	if err != nil {
 		h.lane.log.ErrorContext(ctx, "server not started", slog.Any("error", err))
 		http.Error(w, "no connection to the server", http.StatusBadGateway)

@@ -49,7 +49,7 @@ func (g *Gateway) ServeStdioBackend(ctx context.Context, name string, in io.Read
 		return ErrStopping
 	}
 	defer end()
-	server, stop, err := l.dial()
+	server, stop, err := l.dial(nil)
 	if err != nil {
 		return fmt.Errorf("backend %q: %w", name, err)
 	}
@@ -119,10 +119,23 @@ func (k *link) settleRest(ctx context.Context) {
 	k.session.waitIdle(ctx)
 }
 
-// dial opens a connection to the backend for one session; stop ends it.
-func (l *lane) dial() (conn wire.Conn, stop func(context.Context), err error) {
+// dial opens a connection to the backend for one session; stop ends it. What the transport t adds to
+// its requests goes with a connection over HTTP; nil: the gateway's own.
+func (l *lane) dial(t http.RoundTripper) (conn wire.Conn, stop func(context.Context), err error) {
+	inner, stopServer, err := l.dialServer(t)
+	if err != nil || l.backend.Bridge == BridgeOff {
+		return inner, stopServer, err
+	}
+	b := newBridge(l, inner)
+	return b, func(ctx context.Context) {
+		b.end()
+		stopServer(ctx)
+	}, nil
+}
+
+func (l *lane) dialServer(t http.RoundTripper) (conn wire.Conn, stop func(context.Context), err error) {
 	if l.backend.URL != "" {
-		c := l.dialURL()
+		c := l.dialURL(t)
 		return c, func(ctx context.Context) { l.stopped(ctx, c.Close()) }, nil
 	}
 	child, err := wire.StartChild(wire.ChildConfig{
@@ -137,8 +150,13 @@ func (l *lane) dial() (conn wire.Conn, stop func(context.Context), err error) {
 }
 
 // dialURL makes a connection by the transport that the backend is known, or said, to speak.
-func (l *lane) dialURL() wire.Conn {
+func (l *lane) dialURL(t http.RoundTripper) wire.Conn {
 	opts := l.httpOptions()
+	if t != nil {
+		// It is translated: what comes unasked cannot cross.
+		opts.Client.Transport, opts.Listen = t, false
+		return wire.NewHTTPClient(l.backend.URL, opts)
+	}
 	switch {
 	case l.backend.Transport == TransportSSE || l.outdated.Load():
 		return wire.NewSSEClient(l.backend.URL, opts)

@@ -45,7 +45,9 @@ type ClientOptions struct {
 	// stream has its own order, and calls may overlap. It must not block nor call back into the
 	// client. nil drops them.
 	Notification func(method string, params jsonx.Value)
-	Logger       *slog.Logger // nil means slog.Default
+	// Refusal answers the server's requests, ping excepted; nil: that this client takes none.
+	Refusal *RPCError
+	Logger  *slog.Logger // nil means slog.Default
 }
 
 // ClientStats count what a client met besides good answers.
@@ -107,6 +109,9 @@ func NewClient(conn Conn, opts *ClientOptions) *Client {
 	}
 	if c.opts.Logger == nil {
 		c.opts.Logger = slog.Default()
+	}
+	if c.opts.Refusal == nil {
+		c.opts.Refusal = &RPCError{Code: CodeMethodNotFound, Message: "Method not found: this client takes no requests"}
 	}
 	c.nextID = c.start
 	if c.pull = pullerOf(conn); c.pull != nil {

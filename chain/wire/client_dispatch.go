@@ -27,9 +27,7 @@ func (c *Client) dispatch(raw []byte) {
 			c.enqueue(NewResponse(msg.ID, nil))
 			return
 		}
-		c.enqueue(NewErrorAnswer(msg.ID, &RPCError{
-			Code: CodeMethodNotFound, Message: "Method not found: this client takes no requests",
-		}))
+		c.enqueue(NewErrorAnswer(msg.ID, c.opts.Refusal))
 	case KindNotification:
 		if c.opts.Notification != nil {
 			c.opts.Notification(msg.Method, msg.Params)

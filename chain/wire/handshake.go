@@ -134,7 +134,7 @@ func readServer(result jsonx.Value) *Server {
 	info, ok := Member(result, "serverInfo")
 	if !ok {
 		meta, _ := Member(result, "_meta")
-		info, _ = Member(meta, "io.modelcontextprotocol/serverInfo")
+		info, _ = Member(meta, MetaServerInfo)
 	}
 	s.Name, _ = MemberString(info, "name")
 	s.Version, _ = MemberString(info, "version")

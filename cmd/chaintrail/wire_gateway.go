@@ -88,7 +88,8 @@ func (n *node) backends(cfg config.Config) []gateway.Backend {
 	for _, b := range cfg.Backends {
 		all = append(all, gateway.Backend{
 			Name: b.Name, URL: b.URL, Transport: b.Transport, Headers: b.Headers, Command: b.Command, Env: b.Env, Dir: b.Dir, Shared: b.Shared,
-			Plan: n.planOf(b.Name),
+			Bridge: b.Bridge,
+			Plan:   n.planOf(b.Name),
 		})
 	}
 	return all

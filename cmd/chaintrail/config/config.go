@@ -90,6 +90,7 @@ type Backend struct {
 	Env       map[string]string `yaml:"env"`
 	Dir       string            `yaml:"dir"`
 	Shared    bool              `yaml:"shared"` // one child for all sessions
+	Bridge    string            `yaml:"bridge"` // where client and server speak different generations: auto | always | off; empty: auto
 }
 
 // Host is an interceptor server: a URL, a command, or a built-in interceptor in this process.

@@ -29,7 +29,7 @@ func TestErrorsNameKeyValueAndLine(t *testing.T) {
 		{"bad budget", override("budget: -1s"), "c.yaml:6: interceptors[0].overrides.acme/x.budget: -1s is negative"},
 		{"empty name filter", "interceptors:\n  - {name: a, url: 'http://h/mcp', only: ['']}\n", "c.yaml:2: interceptors[0].only[0]: is empty; write a name, in which * stands for any text"},
 		{"bad repair", "gateway:\n  repair_schemas: sometimes\n", `c.yaml:2: gateway.repair_schemas: "sometimes" is not one of auto, always, never`},
-		{"unknown key in a list", "backends:\n  - name: a\n    urll: x\n", "c.yaml:3: backends[0].urll: is not a key here; there are: command, dir, env, headers, name, shared, transport, url"},
+		{"unknown key in a list", "backends:\n  - name: a\n    urll: x\n", "c.yaml:3: backends[0].urll: is not a key here; there are: bridge, command, dir, env, headers, name, shared, transport, url"},
 		{"a rule for nobody", "gateway:\n  resolve:\n    - {tool: [x], interceptors: [a]}\n", `c.yaml:3: gateway.resolve[0].interceptors: "a" is not an interceptor server with dynamic: true`},
 		{"dynamic without a rule", "interceptors:\n  - {name: a, url: 'http://h/mcp', dynamic: true}\n", `c.yaml:2: interceptors[0].dynamic: no rule of gateway.resolve names "a", so that it would never run`},
 		{"bad address", "gateway:\n  listen: nowhere\n", `c.yaml:2: gateway.listen: "nowhere" is not an address: write host:port, such as 127.0.0.1:8787`},

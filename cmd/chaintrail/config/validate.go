@@ -127,6 +127,9 @@ func (c *checker) backends(backends []Backend) {
 				c.add(key+".transport", "is for a url, and there is none; leave it out")
 			}
 		}
+		if b.Bridge != "" {
+			c.oneOf(key+".bridge", b.Bridge, "auto", "always", "off")
+		}
 		if first, ok := seen[b.Name]; ok {
 			c.add(key+".name", "%q is the name of backends[%d] too; names are paths, so each is used once", b.Name, first)
 		}
