@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -81,6 +82,8 @@ func ReadCheckpoint(text []byte, origin string, verifiers ...note.Verifier) (Che
 		return Checkpoint{}, nil, ErrSignature
 	case err != nil:
 		return Checkpoint{}, nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	case !canonical(text[len(n.Text):]):
+		return Checkpoint{}, nil, fmt.Errorf("%w: a signature is not base64 as it is written", ErrCheckpoint)
 	case !slices.ContainsFunc(n.Sigs, func(s note.Signature) bool { return ofLedger(s, verifiers) }):
 		return Checkpoint{}, nil, ErrSignature
 	}
@@ -96,6 +99,20 @@ func ReadCheckpoint(text []byte, origin string, verifiers ...note.Verifier) (Che
 		signatures[i] = Signature{s.Name, s.Hash}
 	}
 	return c, signatures, nil
+}
+
+// canonical reports whether each signature is in its one base64 form. Package note also takes others, and a head would
+// have several texts.
+func canonical(signatures []byte) bool {
+	for line := range bytes.Lines(signatures) {
+		if line = bytes.TrimSuffix(line, []byte("\n")); len(line) == 0 {
+			continue
+		}
+		if _, err := base64.StdEncoding.Strict().DecodeString(string(line[bytes.LastIndexByte(line, ' ')+1:])); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func ofLedger(s note.Signature, verifiers []note.Verifier) bool {
