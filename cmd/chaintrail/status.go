@@ -35,7 +35,7 @@ type statusReport struct {
 type shardStatus struct {
 	Shard  int    `json:"shard"`
 	Stream string `json:"stream"`
-	Rungs  []rung `json:"rungs"` // published, stored, sealed
+	Rungs  []rung `json:"rungs"` // published, stored, sealed, then each anchor
 }
 
 // rung is how far one step is with a stream.
@@ -177,6 +177,13 @@ func (n *node) shardStatus(ctx context.Context) (shardStatus, error) {
 		sealed.Size, sealed.Root = head.Size, head.Root.String()
 	}
 	s.Rungs = []rung{{Name: "published", Position: last}, stored, sealed}
+	for _, a := range n.cfg.Seal.Anchors {
+		at, err := ledger.AnchoredAt(ctx, cursors, a.Name, name)
+		if err != nil {
+			return s, err
+		}
+		s.Rungs = append(s.Rungs, rung{Name: "anchored " + a.Name, Off: sealed.Off, Position: at.Position, Size: at.Size})
+	}
 	for i := range s.Rungs {
 		if err := s.Rungs[i].lag(ctx, stream, last); err != nil {
 			return s, err
@@ -188,6 +195,7 @@ func (n *node) shardStatus(ctx context.Context) (shardStatus, error) {
 // lag looks for the first event that is not done: checkpoints are never sealed, and nothing waits for them.
 func (r *rung) lag(ctx context.Context, stream jetstream.Stream, last uint64) error {
 	const checkpoints = ".checkpoint"
+	leavesOnly := r.Name == "sealed" || strings.HasPrefix(r.Name, "anchored ")
 	for at := r.Position; !r.Off && at < last; {
 		m, err := stream.GetMsg(ctx, at+1, jetstream.WithGetMsgSubject(">"))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -196,7 +204,7 @@ func (r *rung) lag(ctx context.Context, stream jetstream.Stream, last uint64) er
 		if err != nil {
 			return fmt.Errorf("look at what is not %s: %w", r.Name, err)
 		}
-		if at = m.Sequence; r.Name == "sealed" && strings.HasSuffix(m.Subject, checkpoints) {
+		if at = m.Sequence; leavesOnly && strings.HasSuffix(m.Subject, checkpoints) {
 			r.Position = at
 			continue
 		}

@@ -86,8 +86,13 @@ func (n *node) sealStream(ctx context.Context) error {
 		return fmt.Errorf("keys of the ledger: %w", err)
 	}
 	s := &sealing{keys: keys}
+	origin := name + "/" + strconv.Itoa(shard)
+	places, known, err := n.anchorPlaces(ctx, origin, keys)
+	if err != nil {
+		return err
+	}
 	s.sealer, err = ledger.New(ledger.Config{
-		Dir: ledgerDir(n.cfg), Origin: name + "/" + strconv.Itoa(shard), Keys: keys, Fence: bus.NewCursors(n.bus.js),
+		Dir: ledgerDir(n.cfg), Origin: origin, Keys: keys, Fence: bus.NewCursors(n.bus.js), Known: known,
 		Publish: s.record, Clock: clockState, Every: n.cfg.Seal.Every, Leaves: uint64(n.cfg.Seal.Events), //nolint:gosec // G115: checked to be positive
 		Sabotage: n.sabotageFor("seal-flush", "seal-fence", "seal-sign"), Log: n.log,
 	})
@@ -99,6 +104,9 @@ func (n *node) sealStream(ctx context.Context) error {
 		Decode: sinks.DecodeEvent, Sink: s.sealer, Letters: n.letters("ledger"),
 	}, &sinks.Options{Log: n.log})
 	n.seal = s
+	if err := n.anchor(ctx, places); err != nil {
+		return err
+	}
 	part := n.drained("sealing "+bus.EventStream(shard), bus.EventStream(shard), hinted{s.pipeline, ledgerDir(n.cfg)})
 	stop := part.Stop
 	part.Stop = func(ctx context.Context) error { return errors.Join(stop(ctx), s.sealer.Close(ctx)) }

@@ -80,7 +80,8 @@ type Sealer struct {
 	config Config
 
 	stats atomic.Pointer[Stats]
-	news  chan struct{} // a head that is not published; of size 1
+	head  atomic.Pointer[signed] // the newest; nil: none yet
+	news  chan struct{}          // a head that is not published; of size 1
 
 	mu     sync.Mutex // covers the fields below; held while a head is made, also when the bus is away
 	lock   *flock.Flock

@@ -36,9 +36,20 @@ type desk struct {
 	fence    *bus.Cursors
 	writer   uuid.UUID
 	heads    []ledger.Checkpoint
+	known    []sealer.Head
+	log      *slog.Logger
 	publish  func(context.Context, ledger.Checkpoint, []byte) error
 	dirs     map[*sealer.Sealer]string
 	read     map[string]uint64 // size of the newest head by folder
+}
+
+func (d *desk) signers() []note.Signer {
+	d.t.Helper()
+	signers, err := d.keys.Signers()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return signers
 }
 
 // look notes a head that a folder has since the last time.
@@ -65,7 +76,7 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{
 		t: t, keys: ledger.NewKeyring(t.TempDir(), ""), writer: uuid.NewV7(),
-		fence: bus.NewCursors(bustest.Start(t, nil).Shard(nil)), read: map[string]uint64{}, dirs: map[*sealer.Sealer]string{},
+		fence: bus.NewCursors(bustest.Start(t, nil).Shard(nil)), read: map[string]uint64{}, dirs: map[*sealer.Sealer]string{}, log: slog.New(slog.DiscardHandler),
 	}
 	key, err := d.keys.Make("audit.example")
 	if err != nil {
@@ -81,8 +92,8 @@ func (d *desk) open(dir string, leaves uint64) (*sealer.Sealer, sinks.State, err
 	d.t.Helper()
 	s, err := sealer.New(sealer.Config{
 		Dir: dir, Origin: "audit.example/test/0", Keys: d.keys, Fence: d.fence,
-		Publish: d.publish,
-		Every:   time.Hour, Leaves: leaves, Log: slog.New(slog.DiscardHandler),
+		Publish: d.publish, Known: d.known,
+		Every: time.Hour, Leaves: leaves, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		d.t.Fatal(err)

@@ -207,7 +207,11 @@ func (s *Sealer) Stats() Stats { return *s.stats.Load() }
 
 // tell renews the stats. s.mu is held.
 func (s *Sealer) tell() {
-	head := &s.newest.head
+	newest := s.newest
+	if newest.text != nil {
+		s.head.Store(&newest)
+	}
+	head := &newest.head
 	stats := Stats{
 		Position: s.cursor.Position, Sealed: head.Position, Signed: head.Size, SignedAt: head.Time,
 		Behind: len(s.ahead) > 0, Err: s.failed,

@@ -202,6 +202,16 @@ type Seal struct {
 	PassphraseFile string        `yaml:"passphrase_file"`
 	Every          time.Duration `yaml:"every"`  // between two signed heads
 	Events         int           `yaml:"events"` // a head is signed earlier after so many
+	Anchors        []Anchor      `yaml:"anchors"`
+}
+
+// Anchor is a place outside that keeps signed heads.
+type Anchor struct {
+	Name       string `yaml:"name"`
+	Type       string `yaml:"type"`        // file | webhook
+	Path       string `yaml:"path"`        // file: heads are appended
+	URL        string `yaml:"url"`         // webhook: heads are posted
+	SecretFile string `yaml:"secret_file"` // webhook: key of the HMAC, mode 0600
 }
 
 // Log configures the process log.

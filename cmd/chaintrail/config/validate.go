@@ -304,6 +304,22 @@ func (c *checker) seal(s Seal) {
 	if s.Events < 1 {
 		c.add("seal.events", "%d is no number of events: write 1 or more", s.Events)
 	}
+	seen := map[string]bool{}
+	for i, a := range s.Anchors {
+		key := fmt.Sprintf("seal.anchors[%d]", i)
+		c.name(key+".name", a.Name)
+		c.oneOf(key+".type", a.Type, "file", "webhook")
+		if a.Type == "file" && a.Path == "" {
+			c.add(key+".path", "is empty; name the file that heads are appended to")
+		}
+		if a.Type == "webhook" && !ValidURL(a.URL) {
+			c.add(key+".url", "%q is not an http or https URL", a.URL)
+		}
+		if seen[a.Name] {
+			c.add(key+".name", "%q is the name of another anchor too", a.Name)
+		}
+		seen[a.Name] = true
+	}
 }
 
 func (c *checker) sinks(sinks []Sink) {
