@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/chaintrail/chaintrail/chain/interceptor"
@@ -127,6 +128,7 @@ func failure(ctx context.Context, err error) Answer {
 	a := Answer{State: schemas.StateFailed, Error: err.Error()}
 	if rpc, ok := errors.AsType[*wire.RPCError](err); ok {
 		a.ErrorCode = rpc.Code
+		a.Error = withReason(a.Error, rpc)
 		if isTimeout(rpc) {
 			a.State = schemas.StateTimeout
 		}
@@ -140,6 +142,23 @@ func failure(ctx context.Context, err error) Answer {
 		a.State = schemas.StateTimeout
 	}
 	return a
+}
+
+// maxReason bounds what of a reason is kept, in bytes.
+const maxReason = 1 << 10
+
+// withReason adds why a handler failed (SEP-2624: data {interceptor, reason}) to the text of its error, which is
+// the same for all of them.
+func withReason(text string, rpc *wire.RPCError) string {
+	raw, _ := jsonx.Lookup(rpc.Data, "reason")
+	reason, _ := jsonx.StringOf(raw)
+	if reason == "" || strings.Contains(text, reason) {
+		return text
+	}
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
+	}
+	return text + ": " + reason
 }
 
 // isTimeout knows the spellings of a timeout: code -32000 with the data of SEP-2624 or without data, and code -32603
