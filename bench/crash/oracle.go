@@ -24,6 +24,9 @@ type stored struct {
 	forged      int // events whose hash or link does not hold, or that are no events
 	doubled     int // further rows with a writer and seq seen before
 	holes       int // missing seqs below a writer's highest
+	misplaced   int // rows whose leaf is not their place in the stream
+	unsealed    int // events that are not under the newest head
+	otherRoot   int // 1: that head is of another tree
 }
 
 // judge waits until the tables no longer change, or hold everything, and compares with the oracle.
@@ -46,7 +49,7 @@ func judge(ctx context.Context, s *stack, executed map[string]int, a answers) (v
 	var last verdict
 	quiet := 0
 	for {
-		st, err := read(ctx, conn)
+		st, err := read(ctx, conn, s.data)
 		if err != nil {
 			return verdict{}, fmt.Errorf("read back: %w", err)
 		}
@@ -70,7 +73,7 @@ func judge(ctx context.Context, s *stack, executed map[string]int, a answers) (v
 
 var tokenRE = regexp.MustCompile(`tok-\d{8}-end`)
 
-func read(ctx context.Context, conn driver.Conn) (stored, error) {
+func read(ctx context.Context, conn driver.Conn, data string) (stored, error) {
 	st := stored{exchangesOf: map[string]map[string]bool{}, outcomes: map[string][]string{}, invocations: map[string]int{}}
 	err := errors.Join(
 		each(ctx, conn, "SELECT toString(exchange_id), data FROM bodies WHERE kind = 'request' AND role = 'payload.before'", func(exchange, data string) {
@@ -89,7 +92,7 @@ func read(ctx context.Context, conn driver.Conn) (stored, error) {
 	if err != nil {
 		return st, err
 	}
-	return st, st.readEvents(ctx, conn)
+	return st, errors.Join(st.readEvents(ctx, conn), st.readLeaves(ctx, conn, data))
 }
 
 func each(ctx context.Context, conn driver.Conn, sql string, row func(a, b string)) error {

@@ -29,6 +29,7 @@ func roles() []string { return []string{"engine", "bus", "consume", "gateway"} }
 const configText = `
 gateway: {listen: '%[1]s', refresh: 2s}
 journal: {segment_bytes: 1MiB, max_bytes: 1GiB, keep: 1h}
+seal: {every: 500ms}
 bus: {listen: '%[2]s'}
 backends:
   - {name: crash, url: '%[3]s'}

@@ -21,11 +21,14 @@ type verdict struct {
 	rowsTwice          int
 	invocationsTwice   int
 	forged             int
+	misplaced          int // leaf numbers
+	unsealed           int // stored, and not under the newest head
+	otherRoot          int
 	requests, events   int // for information; part of the comparison for quiet
 }
 
 func compare(st stored, executed map[string]int, a answers) verdict {
-	v := verdict{holes: st.holes, rowsTwice: st.doubled, forged: st.forged, events: len(st.events)}
+	v := verdict{holes: st.holes, rowsTwice: st.doubled, forged: st.forged, misplaced: st.misplaced, unsealed: st.unsealed, otherRoot: st.otherRoot, events: len(st.events)}
 	for token, n := range executed {
 		if n > 1 {
 			v.executedTwice++
@@ -100,9 +103,11 @@ func (v verdict) duplicated() int {
 	return v.executedTwice + v.recordedTwice + v.outcomesTwice + v.rowsTwice + v.invocationsTwice
 }
 
+func (v verdict) unverifiable() int { return v.misplaced + v.unsealed + v.otherRoot }
+
 // clean also wants proof that there was something to lose.
 func (v verdict) clean() bool {
-	return v.lost() == 0 && v.duplicated() == 0 && v.forged == 0 && v.requests > 0
+	return v.lost() == 0 && v.duplicated() == 0 && v.forged == 0 && v.unverifiable() == 0 && v.requests > 0
 }
 
 func (v verdict) print(out io.Writer, faults map[string]int, executed map[string]int, a answers) {
@@ -120,9 +125,10 @@ func (v verdict) print(out io.Writer, faults map[string]int, executed map[string
 	fmt.Fprintf(out, "  executed, recorded, ended twice      %d, %d, %d\n", v.executedTwice, v.recordedTwice, v.outcomesTwice)
 	fmt.Fprintf(out, "  rows, invocations twice              %d, %d\n", v.rowsTwice, v.invocationsTwice)
 	fmt.Fprintf(out, "  hashes or links that do not hold     %d\n", v.forged)
+	fmt.Fprintf(out, "  wrong leaf, not sealed, other root   %d, %d, %d\n", v.misplaced, v.unsealed, v.otherRoot)
 	word := "clean"
 	if !v.clean() {
 		word = "NOT CLEAN"
 	}
-	fmt.Fprintf(out, "verdict %s: lost %d, duplicated %d\n", word, v.lost(), v.duplicated())
+	fmt.Fprintf(out, "verdict %s: lost %d, duplicated %d, unverifiable %d\n", word, v.lost(), v.duplicated(), v.forged+v.unverifiable())
 }
