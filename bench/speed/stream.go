@@ -13,7 +13,10 @@ import (
 	"github.com/chaintrail/chaintrail/schemas/seal"
 )
 
-const wantInterceptions = 20_000 // a second
+const (
+	wantInterceptions = 20_000 // a second
+	mostSealing       = 5      // percent
+)
 
 // measureStream fills both streams through journal and publisher, then lets both writers catch up.
 func measureStream(ctx context.Context, s settings) (rows []row, err error) {
@@ -66,12 +69,18 @@ func measureStream(ctx context.Context, s settings) (rows []row, err error) {
 		return nil, err
 	}
 	own, engine := micros(after.own-before.own)/float64(s.events), micros(after.engine-before.engine)/float64(s.events)
+	sealing, err := st.seal(ctx, lastEvent)
+	if err != nil {
+		return nil, err
+	}
 	rows = []row{
 		atLeast("stream", "both streams to ClickHouse, embedded engine", float64(s.events)/took.Seconds(), wantInterceptions, "interceptions/s"),
 		beside("stream", "processor time for it, reading, writing and engine together", own+engine, "µs/interception"),
 		beside("stream", "of it the engine's, with the merges that ran meanwhile", engine, "µs/interception"),
 		beside("stream", "before it: record and publish", filled, "interceptions/s"),
 	}
+	rows = append(rows, atMost("stream", "sealing the same events, of the processor time for storing them",
+		100*micros(sealing)/float64(s.events)/(own+engine), mostSealing, "%"))
 	sizes, err := st.sizes(ctx, s.events)
 	return append(rows, sizes...), err
 }
