@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/chaintrail/chaintrail/chain/builtin"
 	"github.com/chaintrail/chaintrail/chain/interceptor"
+	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 )
 
 func newInterceptorsCmd(a *app) *cobra.Command {
@@ -32,10 +35,20 @@ func newServeCmd(a *app) *cobra.Command {
 		Use:   "serve [NAME…]",
 		Short: "Serve built-in interceptors to any SEP-2624 host",
 		Long: "Serves the named built-ins, or all, on standard input and output, or over streamable HTTP with --listen.\n" +
-			"The configuration of each call is the host's. There are:\n\n" + builtinTable(),
-		Example: "  chaintrail interceptors serve chaintrail/pii-redactor\n  chaintrail interceptors serve --listen 127.0.0.1:8790",
+			"With --config they are the built-ins under interceptors: of that file, by their names there and with its\n" +
+			"configuration for calls that bring none; else the configuration of each call is the host's. There are:\n\n" + builtinTable(),
+		Example: "  chaintrail interceptors serve chaintrail/pii-redactor\n  chaintrail interceptors serve --listen 127.0.0.1:8790\n" +
+			"  chaintrail interceptors serve -c policies.yaml",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			server, err := builtinServer(names, state)
+			hosts := plainBuiltins(names)
+			if cmd.Flag("config").Changed {
+				cfg, err := a.load()
+				if err != nil {
+					return err
+				}
+				hosts = cfg.Interceptors
+			}
+			server, err := builtinServer(hosts, names, state)
 			if err != nil {
 				return usage(err)
 			}
@@ -60,17 +73,47 @@ func builtinTable() string {
 	return text.String()
 }
 
-func builtinServer(names []string, state string) (*interceptor.Server, error) {
+// plainBuiltins are the named built-ins, or all, without a configuration.
+func plainBuiltins(names []string) []config.Host {
 	if len(names) == 0 {
 		names = builtin.Names()
 	}
-	list := make([]interceptor.Interceptor, 0, len(names))
-	for _, name := range names {
-		made, err := builtin.New(name, &builtin.Options{Version: version, StateDir: state})
+	hosts := make([]config.Host, len(names))
+	for i, name := range names {
+		hosts[i] = config.Host{Name: name, Builtin: name}
+	}
+	return hosts
+}
+
+// builtinServer serves the built-ins among the hosts, or those of them that are named.
+func builtinServer(hosts []config.Host, names []string, state string) (*interceptor.Server, error) {
+	var list []interceptor.Interceptor
+	served := map[string]bool{}
+	for _, h := range hosts {
+		if h.Builtin == "" || (len(names) > 0 && !slices.Contains(names, h.InterceptorName())) {
+			continue
+		}
+		dir := state
+		if dir != "" && h.As != "" {
+			dir = filepath.Join(state, h.Name) // there may be several of one kind
+		}
+		options, err := h.Instance(version, dir)
+		if err != nil {
+			return nil, fmt.Errorf("interceptors %s: %w", h.Name, err)
+		}
+		made, err := builtin.New(h.Builtin, &options)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, made)
+		list, served[h.InterceptorName()] = append(list, made), true
+	}
+	for _, name := range names {
+		if !served[name] {
+			return nil, fmt.Errorf("no built-in interceptor %q in the configuration", name)
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("the configuration has no built-in interceptors")
 	}
 	return interceptor.New(&interceptor.Options{Name: "chaintrail-interceptors", Version: version}, list...)
 }
