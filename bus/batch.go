@@ -158,19 +158,9 @@ func (l *lane) refusal(err *jetstream.APIError) error {
 // last returns the writer's last message in the stream, nil if there is none. It asks the stream's
 // leader: a direct get might be answered by a replica that lags.
 func (l *lane) last(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-	query, err := jsonx.Marshal(map[string]string{"last_by_subj": l.filter})
-	if err != nil {
-		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
-	}
-	reply, err := l.call.do(ctx, &nats.Msg{Subject: apiSubject(l.js, "STREAM.MSG.GET."+l.stream), Data: query}, l.timeout)
-	if err != nil {
-		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
-	}
-	m, err := storedMessage(reply.Data)
-	if err != nil {
-		return nil, fmt.Errorf("last message in %s: %w", l.stream, err)
-	}
-	return m, nil
+	return leaderMessage(l.js, l.stream, getQuery{Last: l.filter}, func(m *nats.Msg) (*nats.Msg, error) {
+		return l.call.do(ctx, m, l.timeout)
+	})
 }
 
 // state returns the first and last positions of the stream.

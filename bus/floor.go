@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -65,43 +64,65 @@ func OpenFloor(ctx context.Context, js jetstream.JetStream, shard int, event uin
 	return floor, nil
 }
 
-// StoredQuery asks how many of a writer's events others have stored.
+// StoredQuery asks how many of a writer's events are stored.
 type StoredQuery struct {
 	Shard  int
 	Tenant string
 	Writer uuid.UUID
 	Most   uint64 // number of the last event known to be published before the positions were read
-	Events uint64 // the event stream is stored up to this position
+	Events uint64 // the event stream is stored up to this position; math.MaxUint64: all up to Most is known to be
 	Items  uint64 // and the open stream up to this one
 }
 
-// StoredSeq returns the number up to which all of a writer's events are stored with their open items. It serves
-// a process that sees no store, but the positions of those that fill it.
+// StoredSeq returns the number up to which all of a writer's events are stored with their open items, by the positions of
+// those that store. A publisher may have been told that events are published which the stream has lost since; they do not
+// count until they are there again, so that of a writer without any message in the event stream nothing does.
 func StoredSeq(ctx context.Context, js jetstream.JetStream, q StoredQuery) (uint64, error) {
 	seq := q.Most
 	for _, s := range []struct {
 		stream, prefix string
 		after          uint64
 		number         func(map[string][]string) (uint64, error)
+		bounds         bool // what the stream does not have is not stored
 	}{
-		{EventStream(q.Shard), eventPrefix, q.Events, Seq},
-		{OpenStream(q.Shard), openPrefix, q.Items, itemSeq},
+		{EventStream(q.Shard), eventPrefix, q.Events, Seq, true},
+		{OpenStream(q.Shard), openPrefix, q.Items, itemSeq, false}, // an event may have no items
 	} {
-		// The writer's first message that is not stored yet ends what is.
-		query := getQuery{Seq: s.after + 1, Filter: writerSubject(s.prefix, q.Shard, q.Tenant, q.Writer) + ">", Batch: 1}
-		var bad error
-		err := get(ctx, js, s.stream, query, func(m schemas.Message) bool {
-			next, err := s.number(m.Header)
-			if bad = err; err == nil {
-				seq = min(seq, max(next, 1)-1)
+		if s.after == math.MaxUint64 {
+			continue
+		}
+		subjects := writerSubject(s.prefix, q.Shard, q.Tenant, q.Writer) + ">"
+		if s.bounds {
+			last, err := numberOf(ctx, js, s.stream, getQuery{Last: subjects}, s.number)
+			if err != nil {
+				return 0, fmt.Errorf("how far events of %s are stored: %w", q.Writer, err)
 			}
-			return false
-		})
-		if err = errors.Join(err, bad); err != nil {
+			seq = min(seq, last)
+		}
+		// The writer's first message that is not stored yet ends what is.
+		next, err := numberOf(ctx, js, s.stream, getQuery{Seq: s.after + 1, Filter: subjects}, s.number)
+		if err != nil {
 			return 0, fmt.Errorf("how far events of %s are stored: %w", q.Writer, err)
+		}
+		if next > 0 {
+			seq = min(seq, next-1)
 		}
 	}
 	return seq, nil
+}
+
+// numberOf returns the number of the event that a message is of or belongs to; 0 when there is no such message. It asks the
+// stream's leader: a replica that lags would not have what is not stored yet.
+func numberOf(ctx context.Context, js jetstream.JetStream, stream string, query getQuery, number func(map[string][]string) (uint64, error)) (uint64, error) {
+	m, err := askLeader(ctx, js, stream, query)
+	if err != nil || m == nil {
+		return 0, err
+	}
+	n, err := number(m.Header)
+	if err != nil {
+		return 0, fmt.Errorf("position %d of %s: %w", m.Sequence, stream, err)
+	}
+	return n, nil
 }
 
 func itemSeq(header map[string][]string) (uint64, error) {

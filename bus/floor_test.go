@@ -1,9 +1,12 @@
 package bus_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"uuid"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/chaintrail/chaintrail/bus"
 	"github.com/chaintrail/chaintrail/bus/bustest"
@@ -91,4 +94,60 @@ func TestStoredSeq(t *testing.T) {
 			t.Errorf("%+v: stored up to %d (%v), want %d", q, seq, err, c.seq)
 		}
 	}
+}
+
+// A stream can lose acknowledged messages while the publisher, which is away, still has them as published.
+func TestStoredSeqAfterStreamLostItsEnd(t *testing.T) {
+	t.Parallel()
+	js := bustest.Start(t, nil).Shard(nil)
+	writer := uuid.NewV7()
+	j := newJournal()
+	_, stop := publish(t, js, j, bus.PublisherConfig{Writer: writer})
+	for seq := uint64(1); seq <= 6; seq++ {
+		j.add(entry(writer, seq, 100, item(schemas.RoleBefore, nil)))
+	}
+	j.waitPublished(t, 6)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	lose := func(from uint64) {
+		t.Helper()
+		for _, name := range []string{bus.EventStream(0), bus.OpenStream(0)} {
+			s, err := js.Stream(t.Context(), name)
+			for position := from; err == nil && position <= 6; position++ {
+				if err = s.DeleteMsg(t.Context(), position); errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
+					err = nil // lost before
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func(when string, q bus.StoredQuery, want uint64) {
+		t.Helper()
+		q.Writer, q.Most = writer, 6
+		if seq, err := bus.StoredSeq(t.Context(), js, q); err != nil || seq != want {
+			t.Errorf("%s: stored up to %d (%v), want %d", when, seq, err, want)
+		}
+	}
+	lose(5)
+	check("two lost that nobody had stored", bus.StoredQuery{Events: 4, Items: 4}, 4)
+	check("two lost, one behind them not stored", bus.StoredQuery{Events: 3, Items: 4}, 3)
+	check("rows were read back", bus.StoredQuery{Events: math.MaxUint64, Items: 4}, 6)
+	p, _ := publish(t, js, j, bus.PublisherConfig{Writer: writer})
+	eventually(t, "the stream has them again", func() bool { return p.Stats().Events == 2 && p.Stats().Acked == 6 })
+	check("published again, not stored again", bus.StoredQuery{Events: 4, Items: 4}, 4)
+	check("stored again", bus.StoredQuery{Events: 8, Items: 8}, 6)
+	lose(1)
+	for position := uint64(7); position <= 8; position++ {
+		s, err := js.Stream(t.Context(), bus.EventStream(0))
+		if err == nil {
+			err = s.DeleteMsg(t.Context(), position)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("nothing left", bus.StoredQuery{Events: 8, Items: 8}, 0)
 }

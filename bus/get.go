@@ -19,6 +19,7 @@ type getQuery struct {
 	Seq       uint64     `json:"seq,omitzero"`          // from this position on
 	StartTime *time.Time `json:"start_time,omitzero"`   // or from this time on
 	Filter    string     `json:"next_by_subj,omitzero"` // only these subjects
+	Last      string     `json:"last_by_subj,omitzero"` // in place of all else: the last one of these subjects
 	Batch     int        `json:"batch,omitzero"`        // at most so many, 1 to 1000
 	MaxBytes  int        `json:"max_bytes,omitzero"`
 }
@@ -117,20 +118,9 @@ func directMessage(m *nats.Msg) (schemas.Message, error) {
 // replica that lags; what it does not have need not be missing.
 func getFromLeader(ctx context.Context, js jetstream.JetStream, stream, filter string, in span, take func(schemas.Message) (more bool)) error {
 	for at := in.first; at <= in.last; {
-		query, err := jsonx.Marshal(&getQuery{Seq: at, Filter: filter})
-		if err != nil {
-			return fmt.Errorf("get from %s: %w", stream, err)
-		}
-		reply, err := call(ctx, js.Conn(), &nats.Msg{Subject: apiSubject(js, "STREAM.MSG.GET."+stream), Data: query}, getTimeout)
-		if err != nil {
-			return fmt.Errorf("get from %s: %w", stream, err)
-		}
-		m, err := storedMessage(reply.Data)
-		if err != nil {
-			return fmt.Errorf("get from %s: %w", stream, err)
-		}
-		if m == nil || m.Sequence > in.last {
-			return nil
+		m, err := askLeader(ctx, js, stream, getQuery{Seq: at, Filter: filter})
+		if err != nil || m == nil || m.Sequence > in.last {
+			return err
 		}
 		if !take(schemas.Message{Position: m.Sequence, Subject: m.Subject, Header: m.Header, Data: m.Data, Published: m.Time.UTC()}) {
 			return nil
@@ -138,6 +128,30 @@ func getFromLeader(ctx context.Context, js jetstream.JetStream, stream, filter s
 		at = m.Sequence + 1
 	}
 	return nil
+}
+
+// askLeader returns what the leader of a stream has for a query; nil when there is no such message.
+func askLeader(ctx context.Context, js jetstream.JetStream, stream string, query getQuery) (*jetstream.RawStreamMsg, error) {
+	return leaderMessage(js, stream, query, func(m *nats.Msg) (*nats.Msg, error) {
+		return call(ctx, js.Conn(), m, getTimeout)
+	})
+}
+
+// leaderMessage is askLeader by way of ask.
+func leaderMessage(js jetstream.JetStream, stream string, query getQuery, ask func(*nats.Msg) (*nats.Msg, error)) (*jetstream.RawStreamMsg, error) {
+	body, err := jsonx.Marshal(&query)
+	if err != nil {
+		return nil, fmt.Errorf("get from %s: %w", stream, err)
+	}
+	reply, err := ask(&nats.Msg{Subject: apiSubject(js, "STREAM.MSG.GET."+stream), Data: body})
+	if err != nil {
+		return nil, fmt.Errorf("get from %s: %w", stream, err)
+	}
+	m, err := storedMessage(reply.Data)
+	if err != nil {
+		return nil, fmt.Errorf("get from %s: %w", stream, err)
+	}
+	return m, nil
 }
 
 // storedMessage reads the answer of a stream's leader; nil when there is no such message.

@@ -79,6 +79,13 @@ func (o *Orphan) Release(seq uint64) {
 	o.released = max(o.released, seq)
 }
 
+// Progress tells up to which seq events are published and released here, as told by Published and Release.
+func (o *Orphan) Progress() (published, released uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.published, o.released
+}
+
 // removable reports whether nobody needs the journal any more.
 func (o *Orphan) removable(keepFor time.Duration) bool {
 	o.mu.Lock()
