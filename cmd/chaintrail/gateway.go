@@ -40,7 +40,7 @@ func newGatewayCmd(a *app) *cobra.Command {
 			}
 			n.reloadable = a.load
 			return n.run(cmd.Context(), func(ctx context.Context) error {
-				return inOrder(ctx, n.joinBus, n.openJournal, n.freeJournal, n.runChain, n.serveGateway, n.watchReload, n.serveTelemetry, n.answerStatus,
+				return inOrder(ctx, n.joinBus, n.openJournal, n.freeJournals, n.runChain, n.serveGateway, n.watchReload, n.serveTelemetry, n.answerStatus,
 					func(ctx context.Context) error {
 						return n.announce(ctx, "gateway", runtimeInfo{Gateway: n.gatewayURL})
 					})
@@ -70,7 +70,7 @@ func (a *app) gatewayStdio(ctx context.Context, cfg config.Config, url string, c
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return n.run(ctx, func(ctx context.Context) error {
-		if err := inOrder(ctx, n.joinBus, n.openJournal, n.freeJournal, n.runChain, n.answerStatus); err != nil {
+		if err := inOrder(ctx, n.joinBus, n.openJournal, n.freeJournals, n.runChain, n.answerStatus); err != nil {
 			return err
 		}
 		err := n.serveStdio(ctx, a.in, a.out)

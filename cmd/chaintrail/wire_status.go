@@ -77,9 +77,10 @@ func (n *node) writerStates() []writerState {
 		return states
 	}
 	for _, o := range n.adopter.Orphans() {
+		published, released := o.Progress()
 		states = append(states, writerState{
 			Writer: o.Writer(), Tenant: o.Tenant(), Gateway: n.cfg.Gateway.Name, State: "orphan",
-			Accepted: o.Last(), Journaled: o.Last(), Published: o.PublishedHint(),
+			Accepted: o.Last(), Journaled: o.Last(), Published: max(published, o.PublishedHint()), Released: released,
 		})
 	}
 	return states
@@ -94,7 +95,8 @@ func (n *node) rungOf(ctx context.Context, w *writerState, events uint64) (uint6
 	if err != nil {
 		return 0, err
 	}
-	return bus.StoredSeq(ctx, n.bus.js, bus.StoredQuery{
+	seq, err := bus.StoredSeq(ctx, n.bus.js, bus.StoredQuery{
 		Shard: shard, Tenant: w.Tenant, Writer: w.Writer, Most: w.Published, Events: events, Items: items,
 	})
+	return max(seq, w.Released), err // of a writer whose messages were all trimmed only the journal knows
 }
