@@ -244,3 +244,38 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A result that the typed value cannot hold is not handed on, and the outcome says so.
+func TestTypedResultThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	type result struct {
+		X string `json:"x"`
+	}
+	server, err := interceptor.New(nil, interceptor.Mutator(interceptor.Descriptor{Name: "m", Hooks: interceptor.OnResponse("tools/call")},
+		func(context.Context, *interceptor.Call) (interceptor.Mutation, error) {
+			return interceptor.Modified(jsonx.Value(`{"x":7}`)), nil
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := chain.NewSet(chain.SetOptions{Hosts: []chain.HostSpec{{Ref: schemas.HostRef{Host: "h"}, Connect: chain.Local(server)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := &ledger{}
+	runner, err := exchange.New(exchange.Options{Plan: set.Current, Recorder: l, Server: "s", Request: schemas.Sending})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := exchange.DoTyped(t.Context(), runner, exchange.Request{Method: "tools/call"}, &struct{}{},
+		func(context.Context, *struct{}) (*result, error) { return &result{X: "a"}, nil })
+	if err == nil || got != nil {
+		t.Errorf("a result that does not fit gives %v, %v", got, err)
+	}
+	if want := "request not_run 0; outcome success error -32603"; l.tell() != want {
+		t.Errorf("recorded %q, want %q", l.tell(), want)
+	}
+}

@@ -97,7 +97,7 @@ func (m *Middleware) Receive(next mcp.MethodHandler) mcp.MethodHandler {
 
 // exchange takes one request through the plan, the handler, and the plan.
 func (m *Middleware) exchange(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
-	params, err := encode(req.GetParams())
+	params, err := exchange.Encode(req.GetParams())
 	if err != nil {
 		return nil, unusable(err)
 	}
@@ -118,10 +118,10 @@ func (m *Middleware) exchange(ctx context.Context, method string, req mcp.Reques
 				return nil, unusable(err)
 			}
 		}
-		if result, err = next(ctx, method, use); err != nil || isNil(result) {
+		if result, err = next(ctx, method, use); err != nil {
 			return nil, err
 		}
-		came, err := encode(result)
+		came, err := exchange.Encode(result)
 		if err != nil {
 			return nil, unusable(err)
 		}
