@@ -52,6 +52,12 @@ func (b *backend) server() *mcp.Server {
 			b.note(fmt.Sprintf("%s meta=%v", r.Params.Arguments, r.Params.Meta["k"]))
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "got " + string(r.Params.Arguments)}}, Meta: mcp.Meta{"r": "kept"}}, nil
 		})
+	s.AddTool(&mcp.Tool{Name: "wait", InputSchema: map[string]any{"type": "object"}},
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			b.note(string(r.Params.Arguments))
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
 	s.AddPrompt(&mcp.Prompt{Name: "p"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: "plain"}}}}, nil
 	})
@@ -175,7 +181,7 @@ func TestInterceptedSession(t *testing.T) {
 				t.Errorf("a denied read: %v", err)
 			}
 			tools, err := c.ListTools(t.Context(), nil)
-			if err != nil || len(tools.Tools) != 1 {
+			if err != nil || len(tools.Tools) != 2 {
 				t.Errorf("tools: %v, %v", tools, err)
 			}
 			if _, err := c.ListPrompts(t.Context(), nil); err != nil {
