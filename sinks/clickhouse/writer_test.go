@@ -23,8 +23,8 @@ func TestEventsBecomeRows(t *testing.T) {
 	r.clean(t)
 	for query, want := range map[string]uint64{
 		"SELECT count() FROM events": 6,
-		"SELECT count() FROM events WHERE shard = 3 AND hash = SHA256(concat(char(0), raw))": 6,
-		"SELECT max(leaf) FROM events WHERE kind != 'checkpoint'":                            4,
+		"SELECT count() FROM events WHERE shard = 3 AND hash = SHA256(concat(char(0), raw))":         6,
+		"SELECT max(leaf) FROM events WHERE kind != 'checkpoint'":                                    4,
 		"SELECT count() FROM plans":                                                                  1,
 		"SELECT count() FROM interceptions WHERE target = 'echo'":                                    2,
 		"SELECT count() FROM exchanges WHERE outcome = 'allowed' AND total_us = 1000":                1,
