@@ -113,7 +113,9 @@ func (b *bridge) filter(ctx context.Context, deliver func([]byte)) func([]byte) 
 func (b *bridge) try(ctx context.Context, a *attempt) error {
 	key := wire.IDKey(a.msg.ID)
 	b.mu.Lock()
-	b.tried[key] = a
+	if len(b.tried) < b.lane.opts.MaxPending { // else it goes as any other message
+		b.tried[key] = a
+	}
 	b.mu.Unlock()
 	err := b.inner.Send(ctx, a.msg.Raw, b.filter(ctx, a.deliver))
 	if err == nil || b.attempt(key) == nil {

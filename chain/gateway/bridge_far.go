@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
@@ -20,16 +21,22 @@ type far struct {
 	version string       // of the client
 
 	mu       sync.Mutex // guards what follows
-	calls    map[string]context.CancelFunc
+	calls    map[string]*farCall
 	asked    map[string]chan wire.Message // requests that the bridge made of the client
 	next     uint64
 	logLevel jsonx.Value // set by logging/setLevel; nil: never
 }
 
+// farCall is a request of the client that is under way.
+type farCall struct {
+	cancel context.CancelFunc
+	over   chan struct{} // closed when nothing will be sent for it any more
+}
+
 func newFar(b *bridge, a *attempt, probe []string) *far {
 	f := &far{
 		bridge: b, tap: newTap(b.inner), speaks: a.speaks, version: a.speaks.version(),
-		calls: make(map[string]context.CancelFunc), asked: make(map[string]chan wire.Message),
+		calls: make(map[string]*farCall), asked: make(map[string]chan wire.Message),
 	}
 	facts := factsOf(a.msg)
 	if v := wire.SealedVersion(facts.version); a.speaks == legacyGeneration && v != "" && v != "other" {
@@ -74,15 +81,19 @@ func (f *far) begin(ctx context.Context, msg *wire.Message, deliver func([]byte)
 		return err
 	}
 	key := wire.IDKey(msg.ID)
+	call := &farCall{cancel: done, over: make(chan struct{})}
 	f.mu.Lock()
-	f.calls[key] = done
+	f.calls[key] = call
 	f.mu.Unlock()
 	go func() { // exits with the answer, by a cancel of the client, or with the bridge
 		defer done()
 		result, err := f.answer(own, msg)
+		close(call.over)
 		f.mu.Lock()
-		_, waits := f.calls[key]
-		delete(f.calls, key)
+		waits := f.calls[key] == call
+		if waits {
+			delete(f.calls, key)
+		}
 		f.mu.Unlock()
 		rpc, isAnswer := errors.AsType[*wire.RPCError](err)
 		switch {
@@ -112,13 +123,7 @@ func (f *far) told(ctx context.Context, msg *wire.Message) error {
 	switch msg.Method {
 	case methodCancelled:
 		id, _ := wire.Member(msg.Params, "requestId")
-		f.mu.Lock()
-		cancel := f.calls[wire.IDKey(id)]
-		delete(f.calls, wire.IDKey(id))
-		f.mu.Unlock()
-		if cancel != nil {
-			cancel()
-		}
+		f.cancel(ctx, wire.IDKey(id))
 		return nil
 	case methodInitialized, methodRootsChanged:
 		return nil // the other generation has no word for it
@@ -127,6 +132,31 @@ func (f *far) told(ctx context.Context, msg *wire.Message) error {
 		return f.client.Notify(ctx, msg.Method, withoutEnvelope(msg.Params)) //nolint:wrapcheck // it names the method
 	}
 	return f.client.Notify(ctx, msg.Method, msg.Params) //nolint:wrapcheck // likewise
+}
+
+// cancelWait bounds how long the client's cancel is waited for to be written.
+const cancelWait = 2 * time.Second
+
+// cancel ends a call and returns when the server was told: its connection may end next.
+func (f *far) cancel(ctx context.Context, key string) {
+	f.mu.Lock()
+	call := f.calls[key]
+	delete(f.calls, key)
+	f.mu.Unlock()
+	if call == nil {
+		return
+	}
+	call.cancel()
+	ctx, end := context.WithTimeout(ctx, cancelWait)
+	defer end()
+	select {
+	case <-call.over:
+	case <-ctx.Done():
+		return
+	}
+	if err := f.client.Flush(ctx); err != nil {
+		f.bridge.lane.log.DebugContext(ctx, "the server was not told of a cancel", slog.Any("error", err))
+	}
 }
 
 // notified takes a notification of the server. Toward a modern client only what belongs to a request

@@ -39,7 +39,7 @@ func (r *relay) takeOver(ctx context.Context, v *visit, g generation, msg wire.M
 // generation. The body of resp can be read as before.
 func (r *relay) otherGeneration(ctx context.Context, v *visit, msg *wire.Message, resp *http.Response) (generation, bool) {
 	g, proven := speaks(msg, v.version)
-	if !proven || r.lane.spoken.is(g, served) || !r.lane.backend.mayCross(msg.Method) {
+	if !proven || !r.lane.backend.mayCross(msg.Method) || (r.lane.spoken.is(g, served) && msg.Method != methodInitialize && resp.StatusCode == http.StatusOK) {
 		return g, false
 	}
 	isRefusal, isResult := r.readRefusal(msg, resp)
@@ -49,6 +49,7 @@ func (r *relay) otherGeneration(ctx context.Context, v *visit, msg *wire.Message
 	if !isRefusal {
 		return g, false
 	}
+	r.lane.spoken.learn(g, 0)
 	conn, stop, err := r.lane.dialServer(newForwarded(r.client, v.r.Header, r.lane.backend.Headers))
 	if err != nil {
 		return g, false
@@ -77,6 +78,10 @@ func (r *relay) readRefusal(msg *wire.Message, resp *http.Response) (isRefusal, 
 	got, err := wire.Parse(head, r.lane.limits(true))
 	if err == nil && (got.Kind == wire.KindError || got.Kind == wire.KindResponse) {
 		no := refuses(msg, &got)
+		if g, _ := speaks(msg, ""); r.lane.spoken.is(g, served) {
+			// It may be another server by now, but then it says so.
+			no = no && got.Kind == wire.KindError && saysVersion(msg.Method, got.RPCError().Code)
+		}
 		return no, !no && got.Kind == wire.KindResponse
 	}
 	return resp.StatusCode/100 == 4, false

@@ -3,11 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -27,6 +24,29 @@ func pinned(g generation, stop <-chan struct{}) *mcp.Server {
 	s.AddPrompt(&mcp.Prompt{Name: "greet"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return &mcp.GetPromptResult{Description: "a greeting"}, nil
 	})
+	begun, gone := make(chan struct{}), make(chan struct{})
+	mcp.AddTool(s, &mcp.Tool{Name: "linger"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		close(begun)
+		select {
+		case <-ctx.Done():
+			close(gone)
+		case <-stop:
+		}
+		return nil, nil, context.Canceled
+	})
+	wait := func(name string, until <-chan struct{}) {
+		mcp.AddTool(s, &mcp.Tool{Name: name}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+			select {
+			case <-until:
+				return text(name), nil, nil
+			case <-ctx.Done():
+			case <-stop:
+			}
+			return nil, nil, context.Canceled
+		})
+	}
+	wait("lingers", begun)
+	wait("lingered", gone)
 	mcp.AddTool(s, &mcp.Tool{Name: "roots"}, func(ctx context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 		_, err := r.Session.ListRoots(ctx, nil) //nolint:staticcheck // older servers ask for them
 		return text("refused: " + err.Error()), nil, nil
@@ -66,6 +86,7 @@ func pinnedBackend(t *testing.T, kind string, g generation) Backend {
 type crossing struct {
 	*front
 	server  generation
+	back    string
 	connect func(t *testing.T, opts *mcp.ClientOptions) *mcp.ClientSession
 }
 
@@ -74,23 +95,30 @@ type crossing struct {
 func eachCrossing(t *testing.T, servers []generation, test func(t *testing.T, c crossing)) {
 	t.Helper()
 	for _, server := range servers {
-		for _, fronts := range []string{"http", "stdio"} {
+		for _, fronts := range []string{"http", "stdio", "sse"} {
 			for _, back := range []string{"http", "stdio", "shared"} {
-				if fronts == "stdio" && back == "shared" {
+				if (fronts == "stdio" && back == "shared") || (fronts == "sse" && server == legacyGeneration) {
 					continue
 				}
 				version := server.other().version()
 				t.Run(fronts+" "+version+" to "+back+" "+server.version(), func(t *testing.T) {
 					t.Parallel()
 					opts := Options{Backends: []Backend{pinnedBackend(t, back, server)}}
-					c := crossing{server: server}
-					if fronts == "http" {
+					c := crossing{server: server, back: back}
+					switch fronts {
+					case "http":
 						c.front = serve(t, opts)
 						c.connect = func(t *testing.T, o *mcp.ClientOptions) *mcp.ClientSession {
 							t.Helper()
 							return connect(t, c.url, o, version)
 						}
-					} else {
+					case "sse":
+						c.front = serve(t, opts)
+						c.connect = func(t *testing.T, o *mcp.ClientOptions) *mcp.ClientSession {
+							t.Helper()
+							return connectOld(t, strings.TrimSuffix(c.url, "/mcp")+"/sse", o)
+						}
+					case "stdio":
 						l := serveLines(t, opts)
 						c.front = l.front
 						c.connect = func(t *testing.T, o *mcp.ClientOptions) *mcp.ClientSession {
@@ -119,6 +147,7 @@ var bothGenerations = []generation{legacyGeneration, modernGeneration}
 func TestBridge(t *testing.T) {
 	t.Parallel()
 	eachCrossing(t, bothGenerations, func(t *testing.T, c crossing) {
+		t.Helper()
 		cs := c.connect(t, nil)
 		if got, want := cs.InitializeResult().ProtocolVersion, c.server.other().version(); got != want {
 			t.Fatalf("the client speaks %s, want %s", got, want)
@@ -159,6 +188,7 @@ func TestBridge(t *testing.T) {
 func TestBridgeRefusal(t *testing.T) {
 	t.Parallel()
 	eachCrossing(t, bothGenerations, func(t *testing.T, c crossing) {
+		t.Helper()
 		cs := c.connect(t, nil)
 		if c.server == legacyGeneration {
 			res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "roots"})
@@ -177,6 +207,7 @@ func TestBridgeRefusal(t *testing.T) {
 func TestBridgeRounds(t *testing.T) {
 	t.Parallel()
 	eachCrossing(t, []generation{modernGeneration}, func(t *testing.T, c crossing) {
+		t.Helper()
 		cs := c.connect(t, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
 		}})
@@ -195,6 +226,7 @@ func TestBridgeRounds(t *testing.T) {
 func TestBridgeProgress(t *testing.T) {
 	t.Parallel()
 	eachCrossing(t, bothGenerations, func(t *testing.T, c crossing) {
+		t.Helper()
 		got := make(chan float64, 8)
 		cs := c.connect(t, &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			got <- r.Params.Progress
@@ -217,115 +249,29 @@ func TestBridgeProgress(t *testing.T) {
 func TestBridgeCancel(t *testing.T) {
 	t.Parallel()
 	eachCrossing(t, bothGenerations, func(t *testing.T, c crossing) {
+		t.Helper()
 		cs := c.connect(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "hang"})
+			_, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "linger"})
 			done <- err
 		}()
-		c.ledger.waitRequest(t)
+		res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "lingers"})
+		if got := textOf(t, res, err); got != "lingers" {
+			t.Errorf("got %q, want lingers", got)
+		}
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want a cancel", err)
 		}
 		c.ledger.waitOutcome(t, methodToolsCall, schemas.OutcomeCancelled)
-		res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "still here"}})
-		if got := textOf(t, res, err); got != "still here" {
-			t.Errorf("got %q, want still here", got)
+		if c.server == modernGeneration && c.back == "http" {
+			return // there the end of the request says it, which the go-sdk does not always hand to its tool
+		}
+		res, err = cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "lingered"})
+		if got := textOf(t, res, err); got != "lingered" {
+			t.Errorf("got %q, want lingered", got)
 		}
 	})
-}
-
-// TestBridgeAuto: a client that speaks both generations is left to fall back, and loses nothing.
-func TestBridgeAuto(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"http", "stdio", "shared"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			b := pinnedBackend(t, kind, legacyGeneration)
-			b.Bridge = BridgeAuto
-			f := serve(t, Options{Backends: []Backend{b}})
-			cs := connect(t, f.url, nil, version20260728)
-			if got := cs.InitializeResult().ProtocolVersion; got != legacy {
-				t.Errorf("the client speaks %s, want %s", got, legacy)
-			}
-			if err := cs.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "test://r"}); err != nil {
-				t.Errorf("subscribe: %v", err)
-			}
-			// One that did not ask is served, with or without others.
-			call := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"},"_meta":{` +
-				`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`)
-			status, _, body := postRaw(t, f.url, call, wire.HeaderProtocolVersion, version20260728, wire.HeaderMethod, methodToolsCall, wire.HeaderName, "echo")
-			if status != 200 || !strings.Contains(string(body), `"hi"`) || !strings.Contains(string(body), `"resultType":"complete"`) {
-				t.Errorf("got status %d, %s", status, body)
-			}
-		})
-	}
-}
-
-// TestBridgeOff: the server's own refusal reaches the client.
-func TestBridgeOff(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"http", "stdio"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			b := pinnedBackend(t, kind, modernGeneration)
-			b.Bridge = BridgeOff
-			f := serve(t, Options{Backends: []Backend{b}})
-			_, _, body := postRaw(t, f.url, []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`))
-			if !strings.Contains(string(body), "-32601") {
-				t.Errorf("got %s, want the server's -32601", body)
-			}
-		})
-	}
-}
-
-// TestBridgeHeaders: the client's credentials reach the server it is translated for, the newest ones.
-func TestBridgeHeaders(t *testing.T) {
-	t.Parallel()
-	for _, g := range bothGenerations {
-		t.Run(g.version(), func(t *testing.T) {
-			t.Parallel()
-			stop := make(chan struct{})
-			t.Cleanup(func() { close(stop) })
-			inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return pinned(g, stop) }, &mcp.StreamableHTTPOptions{Stateless: g == modernGeneration})
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer good") {
-					http.Error(w, "who?", http.StatusUnauthorized)
-					return
-				}
-				inner.ServeHTTP(w, r)
-			}))
-			t.Cleanup(srv.Close)
-			f := serve(t, Options{Backends: []Backend{{Name: "b", URL: srv.URL, Bridge: BridgeAlways}}})
-			token := &bearer{}
-			c := mcp.NewClient(&mcp.Implementation{Name: "tester", Version: "1"}, nil)
-			cs, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.url, HTTPClient: &http.Client{Transport: token}, MaxRetries: -1},
-				&mcp.ClientSessionOptions{ProtocolVersion: g.other().version()})
-			if err != nil {
-				t.Fatalf("connect: %v", err)
-			}
-			defer func() { _ = cs.Close() }()
-			if _, err := cs.ListTools(t.Context(), nil); err != nil {
-				t.Errorf("list: %v", err)
-			}
-			token.stale.Store(true)
-			if _, err := cs.ListTools(t.Context(), nil); err == nil {
-				t.Error("a request with stale credentials was served")
-			}
-		})
-	}
-}
-
-// bearer adds credentials, that are refused after they are stale.
-type bearer struct{ stale atomic.Bool }
-
-func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer good")
-	if b.stale.Load() {
-		r.Header.Set("Authorization", "Bearer old")
-	}
-	return http.DefaultTransport.RoundTrip(r)
 }

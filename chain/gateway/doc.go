@@ -10,7 +10,8 @@
 //	                 └───────────────────── Recorder ──────────────────────┘
 //
 // HTTP to HTTP is a relay: one upstream call per client call, headers, status and event ids kept.
-// The other three combinations run over a [link]: two ports, one at each end, that carry messages.
+// The other three combinations run over a [link]: two ports, one at each end, that carry messages. So does a
+// client of another protocol generation than its server, with a [bridge] at the server's end that translates.
 //
 // Use. [New] makes a gateway of [Options]; its [Gateway.Handler] goes on any mux, [Gateway.Run] serves standard
 // input and output. [Gateway.Reload] puts other backends and [Rules] in force while it serves; a [Resolver] chooses

@@ -88,3 +88,8 @@ func offers(result jsonx.Value) bool {
 	}
 	return false
 }
+
+// saysVersion reports whether an error code says that the generation of the request is not served.
+func saysVersion(method string, code int) bool {
+	return code == wire.CodeVersion || (code == wire.CodeMethodNotFound && (method == methodInitialize || method == methodDiscover))
+}

@@ -63,7 +63,7 @@ type Client struct {
 	conn Conn
 	opts ClientOptions
 
-	control chan []byte
+	control chan control
 	done    chan struct{} // closed when Run has ended and all calls failed
 	start   uint64        // first id; answers meant for an earlier client do not match
 
@@ -92,7 +92,7 @@ type answer struct {
 // NewClient makes calls on conn. Nothing is answered until Run runs.
 func NewClient(conn Conn, opts *ClientOptions) *Client {
 	c := &Client{
-		conn: conn, control: make(chan []byte, controlQueue), done: make(chan struct{}),
+		conn: conn, control: make(chan control, controlQueue), done: make(chan struct{}),
 		pending: map[uint64]chan answer{}, start: uint64(rand.Uint32()) << 8, //nolint:gosec // no secret
 	}
 	if opts != nil {
@@ -292,9 +292,15 @@ func (c *Client) cancel(ctx context.Context, id uint64, method string) {
 	c.enqueue(NewNotification(MethodCancelled, params))
 }
 
+// control is a message that waits to be written; without raw it only tells when its turn has come.
+type control struct {
+	raw  []byte
+	turn chan<- struct{}
+}
+
 func (c *Client) enqueue(raw []byte) {
 	select {
-	case c.control <- raw:
+	case c.control <- control{raw: raw}:
 	default:
 		c.dropped.Add(1)
 	}
@@ -303,14 +309,38 @@ func (c *Client) enqueue(raw []byte) {
 func (c *Client) writeControl(ctx context.Context) {
 	for {
 		select {
-		case raw := <-c.control:
-			if err := c.conn.Send(ctx, raw, c.dispatch); err != nil && ctx.Err() == nil {
+		case m := <-c.control:
+			if m.raw == nil {
+				close(m.turn)
+				continue
+			}
+			if err := c.conn.Send(ctx, m.raw, c.dispatch); err != nil && ctx.Err() == nil {
 				c.opts.Logger.DebugContext(ctx, "control message not sent", slog.Any("error", err))
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// Flush returns when the cancellations and answers that waited at the call have been written, when the
+// connection has ended, or with the cause of ctx.
+func (c *Client) Flush(ctx context.Context) error {
+	turn := make(chan struct{})
+	select {
+	case c.control <- control{turn: turn}:
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-turn:
+	case <-c.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 func (c *Client) skipped(err error) {
