@@ -32,6 +32,12 @@ func (x *exchange) amend(rec *schemas.Record, result jsonx.Value, res *chain.Res
 	top := x.msg.Method == methodInitialize || x.msg.Method == methodDiscover
 	if after, changed := x.rules.ServerInfo.override(before, top); changed {
 		noteAmend(rec, res, amendServerInfo, after)
+		before = after
+	}
+	if top && x.rules.Expose != nil {
+		if after, changed := extend(before, x.rules.Expose.Events()); changed {
+			noteAmend(rec, res, amendExtension, after)
+		}
 	}
 }
 

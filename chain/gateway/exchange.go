@@ -135,6 +135,9 @@ func (x *exchange) admit(ctx context.Context) (msg wire.Message, a answer, forwa
 	if v.outcome != "" {
 		return msg, x.conclude(ctx, v), false
 	}
+	if a, ok := x.exposed(ctx); ok {
+		return msg, a, false
+	}
 	x.forwards = current(&res, payload)
 	if err := x.forwarded(); err != nil {
 		return msg, x.conclude(ctx, verdictOfInterrupt(err)), false

@@ -171,6 +171,9 @@ func serveSDK(t *testing.T, s *mcp.Server, opts *mcp.StreamableHTTPOptions) (url
 func connect(t *testing.T, url string, opts *mcp.ClientOptions, version string) *mcp.ClientSession {
 	t.Helper()
 	c := mcp.NewClient(&mcp.Implementation{Name: "tester", Version: "1"}, opts)
+	if err := chain.PrepareClient(c); err != nil {
+		t.Fatal(err)
+	}
 	hc := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(hc.CloseIdleConnections)
 	cs, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: hc, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: version})

@@ -9,6 +9,8 @@ type Rules struct {
 	Resolver Resolver // chooses interceptor servers for each request; nil: the plan in force is all
 	Events   []string // patterns, such as "tools/*", of methods that are chained at all; empty: every one
 
+	Expose Directory // interceptors that clients may list and invoke themselves (SEP-2624); nil: such requests go to the backend
+
 	ServerInfo    ServerInfo    // what clients are told of the server, in place of what it says itself
 	RepairSchemas RepairSchemas // of tools in lists that no interceptor changed; one that was changed is always repaired
 }

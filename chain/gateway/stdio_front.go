@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"uuid"
 
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
@@ -54,7 +55,8 @@ func (g *Gateway) ServeStdioBackend(ctx context.Context, name string, in io.Read
 		return fmt.Errorf("backend %q: %w", name, err)
 	}
 	client := wire.NewLineConn(in, nopWriteCloser{out}, &wire.LineOptions{MaxMessage: int(g.opts.MaxMessage)})
-	s := newSession("", &g.opts.Key, g.opts.MaxPending)
+	// Lines have no session ids: one made here keeps the clients of interceptor servers that several gateways share apart.
+	s := newSession(uuid.NewV7().String(), &g.opts.Key, g.opts.MaxPending)
 	k := newLink(l, s, arrival{caller: g.opts.StdioCaller, transport: "stdio"}, stdioPort{client}, server)
 	return k.serveLines(ctx, client, stop)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/chaintrail/chaintrail/chain"
 	"github.com/chaintrail/chaintrail/chain/wire"
 	"github.com/chaintrail/chaintrail/schemas"
 )
@@ -54,6 +55,9 @@ func serveLines(t *testing.T, opts Options) *lines {
 func (l *lines) connect(t *testing.T, opts *mcp.ClientOptions, version string) *mcp.ClientSession {
 	t.Helper()
 	c := mcp.NewClient(&mcp.Implementation{Name: "tester", Version: "1"}, opts)
+	if err := chain.PrepareClient(c); err != nil {
+		t.Fatal(err)
+	}
 	cs, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: l.out, Writer: l.in}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatalf("connect: %v", err)

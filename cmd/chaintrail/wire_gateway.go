@@ -51,6 +51,9 @@ func (n *node) rulesOf(cfg config.Config) (gateway.Rules, error) {
 		DenyAs: gateway.DenyAs(g.Deny.As), Events: g.Events,
 		ServerInfo: gateway.ServerInfo(g.ServerInfo), RepairSchemas: gateway.RepairSchemas(g.RepairSchemas),
 	}
+	if g.Expose {
+		rules.Expose = hosted{n}
+	}
 	resolver, err := n.resolverOf(cfg)
 	if err == nil && len(resolver) > 0 {
 		rules.Resolver = resolver

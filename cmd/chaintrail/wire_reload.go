@@ -111,7 +111,7 @@ func fixed(c config.Config) config.Config {
 	c.Backends, c.Interceptors = nil, nil
 	g := &c.Gateway
 	g.Deny, g.ChainTimeout, g.RefreshEvery, g.Breaker, g.Resolve = config.Deny{}, 0, 0, config.Breaker{}, nil
-	g.Events, g.ServerInfo, g.RepairSchemas = nil, config.ServerInfo{}, ""
+	g.Events, g.ServerInfo, g.RepairSchemas, g.Expose = nil, config.ServerInfo{}, "", false
 	return c
 }
 

@@ -29,23 +29,24 @@ type Config struct {
 
 // Gateway configures the proxy.
 type Gateway struct {
-	Name          string        `yaml:"name"`             // recorded with every event
-	Listen        string        `yaml:"listen"`           // host:port of the HTTP front
-	Metrics       string        `yaml:"metrics"`          // host:port for /metrics, /healthz, /readyz; empty: none
-	MaxBody       Bytes         `yaml:"max_body"`         // largest message
-	MaxDepth      int           `yaml:"max_depth"`        // deepest JSON nesting
-	ChainTimeout  time.Duration `yaml:"chain_timeout"`    // for all interceptors of one phase
-	Deny          Deny          `yaml:"deny"`             // what a caller learns of a block
-	Events        []string      `yaml:"events"`           // patterns of events that are chained at all; empty: every one
-	ServerInfo    ServerInfo    `yaml:"server_info"`      // what clients are told of the servers
-	RepairSchemas string        `yaml:"repair_schemas"`   // auto | always | never
-	Resolve       []ResolveRule `yaml:"resolve"`          // which requests go through which dynamic interceptor servers
-	ResolveIdle   time.Duration `yaml:"resolve_idle"`     // a dynamic interceptor server is let go when unused for so long
-	Duplicates    string        `yaml:"duplicates"`       // interceptors of one name on several servers: refuse | keep | first
-	Breaker       Breaker       `yaml:"breaker"`          // when an interceptor that does not answer is not asked any more
-	RefreshEvery  time.Duration `yaml:"refresh"`          // how often interceptor lists are read again
-	PrincipalFrom string        `yaml:"principal_header"` // request header that names the verified caller, set by the proxy in front
-	AllowOrigins  []string      `yaml:"allow_origins"`    // browser origins beside loopback
+	Name          string        `yaml:"name"`                // recorded with every event
+	Listen        string        `yaml:"listen"`              // host:port of the HTTP front
+	Metrics       string        `yaml:"metrics"`             // host:port for /metrics, /healthz, /readyz; empty: none
+	MaxBody       Bytes         `yaml:"max_body"`            // largest message
+	MaxDepth      int           `yaml:"max_depth"`           // deepest JSON nesting
+	ChainTimeout  time.Duration `yaml:"chain_timeout"`       // for all interceptors of one phase
+	Deny          Deny          `yaml:"deny"`                // what a caller learns of a block
+	Events        []string      `yaml:"events"`              // patterns of events that are chained at all; empty: every one
+	ServerInfo    ServerInfo    `yaml:"server_info"`         // what clients are told of the servers
+	RepairSchemas string        `yaml:"repair_schemas"`      // auto | always | never
+	Expose        bool          `yaml:"expose_interceptors"` // clients may list and invoke the configured interceptors themselves
+	Resolve       []ResolveRule `yaml:"resolve"`             // which requests go through which dynamic interceptor servers
+	ResolveIdle   time.Duration `yaml:"resolve_idle"`        // a dynamic interceptor server is let go when unused for so long
+	Duplicates    string        `yaml:"duplicates"`          // interceptors of one name on several servers: refuse | keep | first
+	Breaker       Breaker       `yaml:"breaker"`             // when an interceptor that does not answer is not asked any more
+	RefreshEvery  time.Duration `yaml:"refresh"`             // how often interceptor lists are read again
+	PrincipalFrom string        `yaml:"principal_header"`    // request header that names the verified caller, set by the proxy in front
+	AllowOrigins  []string      `yaml:"allow_origins"`       // browser origins beside loopback
 }
 
 // Deny says how callers are told that interceptors blocked them.

@@ -1,0 +1,128 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/chaintrail/chaintrail/chain/interceptor"
+	"github.com/chaintrail/chaintrail/chain/wire"
+	"github.com/chaintrail/chaintrail/schemas/jsonx"
+)
+
+// Directory offers the interceptors that a [Set] has in force to others, as one server of SEP-2624: their lists are one
+// list, and each invocation goes to the server that has the interceptor. Concurrent use is allowed.
+type Directory struct{ set *Set }
+
+// Directory returns the offer. It follows the plan in force.
+func (s *Set) Directory() *Directory { return &Directory{s} }
+
+// Events lists the events of all hooks, each once, sorted.
+func (d *Directory) Events() []string {
+	var events []string
+	for _, m := range d.members() {
+		for _, hook := range m.entry.Hooks {
+			events = append(events, hook.Events...)
+		}
+	}
+	slices.Sort(events)
+	return slices.Compact(events)
+}
+
+func (d *Directory) members() []*Interceptor {
+	if plan := d.set.Current(); plan != nil {
+		return plan.members
+	}
+	return nil
+}
+
+// List answers interceptors/list with one page: what each server lists now, as far as it is in force. params MUST be
+// grammatical or nil. A server that cannot be asked is an error, since a list without it would look whole.
+func (d *Directory) List(ctx context.Context, params jsonx.Value) (jsonx.Value, error) {
+	event, _ := jsonx.Lookup(params, "event")
+	out := []byte(`{"interceptors":[`)
+	first := true
+	members := d.members()
+	for i, m := range members {
+		if slices.ContainsFunc(members[:i], func(o *Interceptor) bool { return o.entry.Host == m.entry.Host }) {
+			continue // this server was asked
+		}
+		err := eachListed(ctx, m.caller, event, func(descriptor jsonx.Value) {
+			name, _ := wire.MemberString(descriptor, "name")
+			at := slices.IndexFunc(members, func(o *Interceptor) bool {
+				return o.entry.Host == m.entry.Host && o.entry.OwnName() == name
+			})
+			if at < 0 {
+				return
+			}
+			if listed := members[at].entry.Name; listed != name {
+				descriptor = wire.WithMember(descriptor, "name", appendString(nil, listed))
+			}
+			if !first {
+				out = append(out, ',')
+			}
+			out, first = append(out, descriptor...), false
+		})
+		if err != nil {
+			return nil, failed(fmt.Errorf("list of server %q: %w", m.entry.Host, err))
+		}
+	}
+	return append(out, "]}"...), nil
+}
+
+// eachListed calls take for each descriptor on all pages of a server.
+func eachListed(ctx context.Context, caller Caller, event jsonx.Value, take func(jsonx.Value)) error {
+	params := jsonx.Value("{}")
+	if event != nil {
+		params = wire.WithMember(params, "event", event)
+	}
+	for range maxPages {
+		page, err := caller.Call(ctx, interceptor.MethodList, params)
+		if err != nil {
+			return err
+		}
+		list, _ := jsonx.Lookup(page, "interceptors")
+		for descriptor := range jsonx.Elements(list) {
+			take(descriptor)
+		}
+		cursor, ok := jsonx.Lookup(page, "nextCursor")
+		if !ok || cursor.Kind() != '"' {
+			return nil
+		}
+		params = wire.WithMember(params, "cursor", cursor)
+	}
+	return fmt.Errorf("it has more than %d pages", maxPages)
+}
+
+// Invoke answers interceptor/invoke: the server's own result or error, byte for byte. params MUST be grammatical.
+func (d *Directory) Invoke(ctx context.Context, params jsonx.Value) (jsonx.Value, error) {
+	name, _ := wire.MemberString(params, "name")
+	for _, m := range d.members() {
+		if m.entry.Name != name {
+			continue
+		}
+		if own := m.entry.OwnName(); own != name {
+			params = wire.WithMember(params, "name", appendString(nil, own))
+		}
+		result, err := m.caller.Call(ctx, interceptor.MethodInvoke, params)
+		if err != nil {
+			return nil, failed(fmt.Errorf("server %q: %w", m.entry.Host, err))
+		}
+		return result, nil
+	}
+	return nil, &wire.RPCError{
+		Code: wire.CodeInvalidParams, Message: "Unknown interceptor", Data: append(appendString([]byte(`{"interceptor":`), name), '}'),
+	}
+}
+
+// failed makes an error that may be told: that of the server itself, else one that hides where it is.
+func failed(err error) error {
+	if rpc, ok := errors.AsType[*wire.RPCError](err); ok {
+		return rpc
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &wire.RPCError{Code: wire.CodeInternal, Message: "The interceptor server does not answer"}
+}
