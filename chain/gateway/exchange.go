@@ -38,6 +38,7 @@ type exchange struct {
 	actor    *schemas.Actor
 	op       schemas.Operation
 	forwards jsonx.Value // the params that are forwarded
+	trace    string      // the traceparent that was made because the request brought none
 	shed     bool        // the journal did not take the request event, on purpose
 
 	mu        sync.Mutex              // guards what follows

@@ -33,6 +33,10 @@ func (x *exchange) identify() {
 		parent = x.traceparent
 	}
 	traceID, spanID := wire.Trace(parent)
+	if traceID == "" {
+		x.trace = wire.NewTraceparent()
+		traceID, spanID = wire.Trace(x.trace)
+	}
 	x.ids = &schemas.Correlation{
 		Exchange:        x.id,
 		Call:            x.call,

@@ -45,6 +45,9 @@ func (p *post) request(ctx context.Context, msg wire.Message) {
 	if len(forward.Raw) > 0 && &forward.Raw[0] != &msg.Raw[0] {
 		p.lane.rewriteHeaders(p.r.Header, &msg, &forward)
 	}
+	if x.trace != "" {
+		p.r.Header.Set("Traceparent", x.trace) // so that a gateway behind this one records the same trace
+	}
 	resp, err := p.relay.send(upCtx, p.r, bytes.NewReader(forward.Raw))
 	if err != nil {
 		a := x.fail(ctx, causeBackendLost, err.Error())

@@ -38,8 +38,13 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 		}
 		opts.AllowedHosts = append(opts.AllowedHosts, origin)
 	}
+	fallback := defaultCaller(n.cfg.Gateway.Principal)
+	opts.StdioCaller = fallback
+	if fallback.Principal.ID != "" {
+		opts.Identify = func(*http.Request) (gateway.Caller, error) { return fallback, nil }
+	}
 	if header := n.cfg.Gateway.PrincipalFrom; header != "" {
-		opts.Identify = identifyBy(header)
+		opts.Identify = identifyBy(header, fallback)
 	}
 	return gateway.New(opts)
 }
@@ -99,12 +104,20 @@ func (n *node) backends(cfg config.Config) []gateway.Backend {
 }
 
 // identifyBy trusts a header that the authenticating proxy in front sets.
-func identifyBy(header string) func(*http.Request) (gateway.Caller, error) {
+// defaultCaller is who makes the requests that name nobody.
+func defaultCaller(p config.Principal) gateway.Caller {
+	if p.Type == "" {
+		p.Type = "anonymous"
+	}
+	return gateway.Caller{Principal: chain.Principal{Type: p.Type, ID: p.ID, Claims: p.Claims}}
+}
+
+func identifyBy(header string, fallback gateway.Caller) func(*http.Request) (gateway.Caller, error) {
 	return func(r *http.Request) (gateway.Caller, error) {
 		values := r.Header.Values(header)
 		switch {
 		case len(values) == 0 || values[0] == "":
-			return gateway.Caller{Principal: chain.Principal{Type: "anonymous"}}, nil
+			return fallback, nil
 		case len(values) > 1:
 			return gateway.Caller{}, fmt.Errorf("header %s stands there %d times", header, len(values))
 		}

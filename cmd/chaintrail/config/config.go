@@ -45,8 +45,16 @@ type Gateway struct {
 	Duplicates    string        `yaml:"duplicates"`          // interceptors of one name on several servers: refuse | keep | first
 	Breaker       Breaker       `yaml:"breaker"`             // when an interceptor that does not answer is not asked any more
 	RefreshEvery  time.Duration `yaml:"refresh"`             // how often interceptor lists are read again
+	Principal     Principal     `yaml:"principal"`           // of requests that name none, and on stdio; asserted, not verified
 	PrincipalFrom string        `yaml:"principal_header"`    // request header that names the verified caller, set by the proxy in front
 	AllowOrigins  []string      `yaml:"allow_origins"`       // browser origins beside loopback
+}
+
+// Principal is who is behind a request, as this configuration says.
+type Principal struct {
+	Type   string            `yaml:"type"` // user | service; empty: anonymous
+	ID     string            `yaml:"id"`
+	Claims map[string]string `yaml:"claims"`
 }
 
 // Deny says how callers are told that interceptors blocked them.

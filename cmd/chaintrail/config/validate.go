@@ -95,6 +95,12 @@ func (c *checker) gateway(g Gateway) {
 			c.add(fmt.Sprintf("gateway.events[%d]", i), "is empty; write an event such as tools/call or tools/*")
 		}
 	}
+	if g.Principal.Type != "" {
+		c.oneOf("gateway.principal.type", g.Principal.Type, "user", "service")
+	}
+	if (g.Principal.Type == "") != (g.Principal.ID == "") {
+		c.add("gateway.principal", "type and id belong together: give both or none")
+	}
 	c.oneOf("gateway.deny.as", g.Deny.As, "error", "result")
 	c.oneOf("gateway.deny.detail", g.Deny.Detail, "sep", "generic")
 	if g.Breaker.Failures < 1 {
