@@ -33,7 +33,7 @@ func hostedSet(t *testing.T) *chain.Set {
 		}
 		hosts = append(hosts, chain.HostSpec{Ref: schemas.HostRef{Host: host}, Connect: chain.Local(server)})
 	}
-	set, err := chain.NewSet(chain.SetOptions{Config: chain.Config{Duplicates: chain.DuplicatesKeep}, Hosts: hosts})
+	set, err := chain.NewSet(chain.SetOptions{Duplicates: chain.DuplicatesKeep, Hosts: hosts})
 	if err != nil {
 		t.Fatal(err)
 	}
