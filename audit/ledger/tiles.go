@@ -92,6 +92,23 @@ func (r *Reader) Leaf(index uint64) (seal.Hash, error) {
 	return seal.Hash(hashes[0]), nil
 }
 
+// Leaves returns n leaves from one on, or as many as there are.
+func (r *Reader) Leaves(from uint64, n int) ([]seal.Hash, error) {
+	size := uint64(r.tree.N) //nolint:gosec // not negative
+	if from >= size || n <= 0 {
+		return nil, fmt.Errorf("leaf %d of %d: %w", from, size, ErrRange)
+	}
+	indexes := make([]int64, min(uint64(n), size-from))
+	for i := range indexes {
+		indexes[i] = tlog.StoredHashIndex(0, int64(from)+int64(i)) //nolint:gosec // below N
+	}
+	hashes, err := r.hashes().ReadHashes(indexes)
+	if err != nil {
+		return nil, fmt.Errorf("leaves from %d on: %w", from, tilesError(err))
+	}
+	return convert[seal.Hash](hashes), nil
+}
+
 // Inclusion proves that a leaf is in the tree (RFC 6962 section 2.1.1); check it with [CheckInclusion].
 func (r *Reader) Inclusion(index uint64) ([]seal.Hash, error) {
 	if index >= uint64(r.tree.N) { //nolint:gosec // not negative

@@ -35,3 +35,8 @@ func usage(err error) error {
 	}
 	return &usageError{err}
 }
+
+// tamperError is evidence that what is stored was changed or lost: exit code 3.
+type tamperError struct{ error }
+
+func (e *tamperError) Unwrap() error { return e.error }

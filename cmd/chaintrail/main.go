@@ -18,6 +18,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitTamper = 3 // evidence that what is stored was changed or lost
 )
 
 func main() {
@@ -39,6 +40,9 @@ func run(args []string) int {
 	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
+	}
+	if _, ok := errors.AsType[*tamperError](err); ok {
+		return exitTamper
 	}
 	return exitFailed
 }

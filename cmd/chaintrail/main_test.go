@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"ready": cmdReady, "reload": cmdReload, "signal": cmdSignal, "eventually": cmdEventually, "field": cmdField,
-			"readme-program": cmdReadmeProgram, "forge": cmdForge,
+			"readme-program": cmdReadmeProgram, "forge": cmdForge, "proofs": cmdProofs,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(engine.EnvLibrary, library)

@@ -61,7 +61,7 @@ func newRootCmd(s streams) *cobra.Command {
 	flags.StringVar(&a.logLevel, "log-level", os.Getenv("CHAINTRAIL_LOG_LEVEL"), "debug, info, warn or error ($CHAINTRAIL_LOG_LEVEL)")
 	root.AddCommand(
 		newUpCmd(a), newGatewayCmd(a), newBusCmd(a), newConsumeCmd(a), newEngineCmd(a),
-		newTailCmd(a), newSearchCmd(a), newShowCmd(a), newStatsCmd(a), newStatusCmd(a),
+		newTailCmd(a), newSearchCmd(a), newShowCmd(a), newStatsCmd(a), newStatusCmd(a), newVerifyCmd(a), newProveCmd(a),
 		newInterceptorsCmd(a), newCallCmd(a), newDemoServerCmd(a), newKeysCmd(a), newMigrateCmd(a), newDoctorCmd(a), newVersionCmd(a),
 	)
 	return root
