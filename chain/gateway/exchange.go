@@ -38,8 +38,9 @@ type exchange struct {
 	actor    *schemas.Actor
 	op       schemas.Operation
 	forwards jsonx.Value // the params that are forwarded
-	trace    string      // the traceparent that was made because the request brought none
 	shed     bool        // the journal did not take the request event, on purpose
+
+	traceMade bool // by the gateway: the request brought none
 
 	mu        sync.Mutex              // guards what follows
 	cancel    context.CancelCauseFunc // of the phase that runs; nil: none
@@ -94,6 +95,9 @@ func (l *lane) newExchange(in arrival) *exchange {
 	if in.call != uuid.Nil() {
 		x.call = in.call
 	}
+	if p := &x.caller.Principal; p.ID == "" && (p.Type == "" || p.Type == "anonymous") && x.rules.Principal.Type != "" {
+		x.caller = Caller{Principal: x.rules.Principal} // nobody has verified it
+	}
 	x.identify()
 	return x
 }
@@ -124,6 +128,9 @@ func (x *exchange) admit(ctx context.Context) (msg wire.Message, a answer, forwa
 		if out, v = x.replies(ctx, current(&res, payload)); v.outcome == "" && !bytes.Equal(out, current(&res, payload)) {
 			res.Modified, res.Payload = true, out
 		}
+	}
+	if v.outcome == "" {
+		x.traceMeta(rec, payload, &res)
 	}
 	addBody(rec, payload, &res, x.msg.Flags)
 	rec.Event.Decision = x.decision(&res, verdict{})
@@ -343,18 +350,6 @@ func (x *exchange) close() {
 	x.lane.registry.leave(x)
 }
 
-// arm makes a context for a phase that an interrupt ends.
-func (x *exchange) arm(ctx context.Context) (context.Context, func()) {
-	own, cancel := context.WithCancelCause(ctx)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.cancel = cancel
-	if x.stopCause != nil {
-		cancel(x.stopCause)
-	}
-	return own, func() { cancel(nil) }
-}
-
 // adopt gives the exchange the session that it made (initialize).
 func (x *exchange) adopt(s *session) {
 	ids := *x.ids // the request event keeps its own
@@ -365,38 +360,4 @@ func (x *exchange) adopt(s *session) {
 func (x *exchange) chained(phase schemas.Phase) bool {
 	plan := x.inForce()
 	return plan != nil && !wire.NeverChained(x.msg.Method) && x.rules.chains(x.msg.Method) && plan.Matches(x.msg.Method, phase)
-}
-
-// forwarded notes that the other side gets the request now, unless it was interrupted.
-func (x *exchange) forwarded() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.stopCause != nil {
-		return x.stopCause
-	}
-	x.state, x.sentAt = stateForwarded, time.Now()
-	return nil
-}
-
-// claim takes the right to end a forwarded exchange.
-func (x *exchange) claim() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.state != stateForwarded {
-		return false
-	}
-	x.state = stateSettling
-	return true
-}
-
-func (x *exchange) interrupted() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.stopCause
-}
-
-func (x *exchange) over() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.state == stateEnded
 }

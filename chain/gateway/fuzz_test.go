@@ -45,7 +45,9 @@ func FuzzLink(f *testing.F) {
 				_ = client.Send(t.Context(), raw, nil)
 			}
 		}
-		_ = client.Receive(t.Context(), func(raw []byte) { k.fromClient(t.Context(), raw, reply) }, nil)
+		from := k.base
+		from.reply = reply
+		_ = client.Receive(t.Context(), func(raw []byte) { k.fromClient(t.Context(), raw, from) }, nil)
 		_ = server.Receive(t.Context(), func(raw []byte) { k.fromServer(t.Context(), raw) }, nil)
 		k.end(t.Context(), nil, errSessionEnded)
 		if n := g.Open(); n != 0 {

@@ -97,16 +97,16 @@ func (s *hubSession) post(ctx context.Context, v *visit, raw []byte) {
 	msg, err := wire.Parse(raw, s.link.lane.limits(false))
 	waits := msg.Kind == wire.KindRequest || errors.Is(err, wire.ErrBatch)
 	if !waits {
-		s.link.take(ctx, msg, nil)
+		s.link.take(ctx, msg, s.link.from(v, nil))
 		v.w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	of, by := s.port.open(&msg)
-	answer := func(raw []byte) { s.port.final(of, raw) }
+	from := s.link.from(v, func(raw []byte) { s.port.final(of, raw) })
 	if err != nil {
-		s.link.fromClient(ctx, raw, answer)
+		s.link.fromClient(ctx, raw, from)
 	} else {
-		s.link.take(ctx, msg, answer)
+		s.link.take(ctx, msg, from)
 	}
 	if !s.carrier(v, of, by).carry(v.r.Context()) && s.id == "" { //nolint:contextcheck // the one ends with the client, the other must not
 		// From 2026-07-28 on a client that closes the response stream cancels its request.

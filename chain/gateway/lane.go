@@ -130,6 +130,7 @@ type arrival struct {
 	address     string
 	userAgent   string
 	traceparent string // of the transport; _meta goes first
+	headless    bool   // it goes on without headers of its own
 	version     string // of the transport; _meta goes first
 	parent      uuid.UUID
 	call        uuid.UUID        // zero: the exchange begins one

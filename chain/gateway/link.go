@@ -25,7 +25,7 @@ const maxInWork = 1_024
 type link struct {
 	lane    *lane
 	session *session
-	base    arrival // what every request of the client has in common
+	base    arrival // what is known of who began the session
 	client  clientPort
 	server  wire.Conn
 
@@ -55,21 +55,29 @@ func (k *link) spawn(room chan struct{}, do func()) {
 	})
 }
 
-// fromClient takes one message of the client; reply takes the answer if it is a request. Messages
-// keep their order if one goroutine at a time calls it.
-func (k *link) fromClient(ctx context.Context, raw []byte, reply func([]byte)) {
+// fromClient takes one message of the client, as from tells of its sender; from.reply takes the answer if it is a request.
+// Messages keep their order if one goroutine at a time calls it.
+func (k *link) fromClient(ctx context.Context, raw []byte, from arrival) {
 	msg, err := wire.Parse(raw, k.lane.limits(false))
 	if err != nil {
-		k.oddFromClient(ctx, msg, err, reply)
+		k.oddFromClient(ctx, msg, err, from)
 		return
 	}
-	k.take(ctx, msg, reply)
+	k.take(ctx, msg, from)
 }
 
-func (k *link) take(ctx context.Context, msg wire.Message, reply func([]byte)) {
+// from is what is known of the sender of one HTTP request in the session.
+func (k *link) from(v *visit, reply func([]byte)) arrival {
+	in := v.arrival(wire.Message{})
+	in.session, in.scope, in.reply = k.session, true, reply
+	return in
+}
+
+func (k *link) take(ctx context.Context, msg wire.Message, from arrival) {
+	from.msg = msg
 	switch msg.Kind {
 	case wire.KindRequest:
-		k.request(ctx, msg, reply)
+		k.request(ctx, from)
 	case wire.KindNotification:
 		k.notifyServer(ctx, msg)
 	default:
@@ -78,9 +86,7 @@ func (k *link) take(ctx context.Context, msg wire.Message, reply func([]byte)) {
 			x = k.session.find(msg.ID, true)
 		}
 		if x == nil {
-			in := k.base
-			in.msg = msg
-			k.lane.answerStray(ctx, in)
+			k.lane.answerStray(ctx, from)
 			return
 		}
 		k.spawn(k.upRoom, func() {
@@ -92,10 +98,8 @@ func (k *link) take(ctx context.Context, msg wire.Message, reply func([]byte)) {
 }
 
 // request takes a request of the client through its exchange, up to the write.
-func (k *link) request(ctx context.Context, msg wire.Message, reply func([]byte)) {
-	in := k.base
-	in.msg = msg
-	in.reply = reply
+func (k *link) request(ctx context.Context, in arrival) {
+	in.headless = true
 	x, a := k.lane.begin(ctx, in)
 	if x == nil {
 		in.answer(a)
@@ -111,7 +115,7 @@ func (k *link) request(ctx context.Context, msg wire.Message, reply func([]byte)
 		}
 		at.wait()
 		// Over HTTP the session id comes with the answer to initialize: the next message needs it.
-		if synchronous(k.server) && msg.Method != methodInitialize {
+		if synchronous(k.server) && in.msg.Method != methodInitialize {
 			at.release()
 		}
 		sendCtx, done := x.arm(ctx)
@@ -169,21 +173,20 @@ func (k *link) send(ctx context.Context, raw []byte) {
 }
 
 // oddFromClient answers what is no message, and takes a batch apart where there are batches.
-func (k *link) oddFromClient(ctx context.Context, msg wire.Message, err error, reply func([]byte)) {
+func (k *link) oddFromClient(ctx context.Context, msg wire.Message, err error, in arrival) {
 	version, _ := k.session.negotiated()
 	if list, isBatch := errors.AsType[*wire.BatchError](err); isBatch && batches(version) && len(list.Entries) <= maxBatch {
-		k.batch(ctx, list.Entries, reply)
+		k.batch(ctx, list.Entries, in)
 		return
 	}
-	in := k.base
 	in.msg = msg
-	in.reply = reply
 	in.answer(k.lane.refuseRaw(ctx, in, err))
 }
 
 // batch takes each entry by itself and answers with a batch when the last answer is there.
-func (k *link) batch(ctx context.Context, entries []jsonx.Value, reply func([]byte)) {
-	c := &collector{reply: reply}
+func (k *link) batch(ctx context.Context, entries []jsonx.Value, from arrival) {
+	c := &collector{reply: from.reply}
+	from.reply = c.add
 	parsed := make([]wire.Message, len(entries))
 	errs := make([]error, len(entries))
 	for i, entry := range entries {
@@ -194,12 +197,11 @@ func (k *link) batch(ctx context.Context, entries []jsonx.Value, reply func([]by
 	}
 	for i := range entries {
 		if errs[i] == nil {
-			k.take(ctx, parsed[i], c.add)
+			k.take(ctx, parsed[i], from)
 			continue
 		}
-		in := k.base
+		in := from
 		in.msg = parsed[i]
-		in.reply = c.add
 		in.answer(k.lane.refuseRaw(ctx, in, errs[i]))
 	}
 }

@@ -28,15 +28,7 @@ func (x *exchange) identify() {
 		x.facts.client = client
 	}
 	x.rejoin()
-	parent := x.facts.meta.Traceparent
-	if parent == "" {
-		parent = x.traceparent
-	}
-	traceID, spanID := wire.Trace(parent)
-	if traceID == "" {
-		x.trace = wire.NewTraceparent()
-		traceID, spanID = wire.Trace(x.trace)
-	}
+	traceID, spanID := x.trace()
 	x.ids = &schemas.Correlation{
 		Exchange:        x.id,
 		Call:            x.call,
@@ -110,13 +102,22 @@ func (x *exchange) run(ctx context.Context, rec *schemas.Record, payload jsonx.V
 			TraceID:   x.ids.TraceID,
 			SpanID:    x.ids.SpanID,
 			Timestamp: x.started,
-			SessionID: x.session.id,
+			SessionID: x.contextSession(),
 			Server:    rec.Event.Operation.Server,
 			Target:    target,
 		},
 	})
 	rec.Event.Invocations = res.Invocations
 	return res
+}
+
+// contextSession is the session id that interceptors are told. Protocol 2026-07-28 has none: over HTTP what a client calls
+// so is only its word, and on stdio the gateway has made one.
+func (x *exchange) contextSession() string {
+	if x.transport == "http" && stateless(x.version) {
+		return ""
+	}
+	return x.session.id
 }
 
 // decision is the sealed word on a run, and for an outcome on the exchange.

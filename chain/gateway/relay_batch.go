@@ -65,6 +65,7 @@ func (p *post) batchEntry(ctx context.Context, entry jsonx.Value) []byte {
 	if x != nil {
 		var out wire.Message
 		var ok bool
+		x.traceHeader(p.r.Header) // one for the batch: the next entries find it there
 		if out, a, ok = x.admit(ctx); ok {
 			p.own = append(p.own, x)
 			return out.Raw

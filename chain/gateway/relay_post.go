@@ -33,6 +33,7 @@ func (p *post) request(ctx context.Context, msg wire.Message) {
 		return
 	}
 	p.version = x.version
+	x.traceHeader(p.r.Header)
 	upCtx, cancelUp := context.WithCancel(ctx)
 	defer cancelUp()
 	defer p.onGone(ctx, x, cancelUp)()
@@ -44,9 +45,6 @@ func (p *post) request(ctx context.Context, msg wire.Message) {
 	p.own = []*exchange{x}
 	if len(forward.Raw) > 0 && &forward.Raw[0] != &msg.Raw[0] {
 		p.lane.rewriteHeaders(p.r.Header, &msg, &forward)
-	}
-	if x.trace != "" {
-		p.r.Header.Set("Traceparent", x.trace) // so that a gateway behind this one records the same trace
 	}
 	resp, err := p.relay.send(upCtx, p.r, bytes.NewReader(forward.Raw))
 	if err != nil {

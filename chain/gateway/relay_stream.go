@@ -211,7 +211,7 @@ func (s *streamReader) asked(ctx context.Context, msg wire.Message) []byte {
 	in := s.arrival(msg)
 	in.reverse, in.scope, in.session = true, true, s.asker()
 	if len(s.own) == 1 {
-		in.parent = s.own[0].id
+		in.parent, in.traceparent = s.own[0].id, s.own[0].traceparent
 	}
 	x, a := s.lane.begin(ctx, in)
 	if x != nil {

@@ -1,6 +1,10 @@
 package gateway
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/chaintrail/chaintrail/chain"
+)
 
 // Rules are what may change while a gateway runs, see [Gateway.Reload]. Zero values mean: transparent.
 // An exchange keeps the rules that were in force when it began.
@@ -10,6 +14,9 @@ type Rules struct {
 	Events   []string // patterns, such as "tools/*", of methods that are chained at all; empty: every one
 
 	Expose Directory // interceptors that clients may list and invoke themselves (SEP-2624); nil: such requests go to the backend
+
+	Principal chain.Principal // who calls where a request tells of nobody; the zero value: it is anonymous
+	Trace     Trace           // of requests that belong to none; empty: TraceHeader
 
 	ServerInfo    ServerInfo    // what clients are told of the server, in place of what it says itself
 	RepairSchemas RepairSchemas // of tools in lists that no interceptor changed; one that was changed is always repaired
@@ -48,6 +55,11 @@ func (r *Rules) validate() error {
 	case "", RepairAuto, RepairAlways, RepairNever:
 	default:
 		return fmt.Errorf("repair schemas %q: want %s, %s or %s", r.RepairSchemas, RepairAuto, RepairAlways, RepairNever)
+	}
+	switch r.Trace {
+	case "", TraceHeader, TraceForward, TraceOff:
+	default:
+		return fmt.Errorf("trace %q: want %s, %s or %s", r.Trace, TraceHeader, TraceForward, TraceOff)
 	}
 	switch r.DenyAs {
 	case "", DenyAsError, DenyAsResult:

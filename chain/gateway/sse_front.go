@@ -181,9 +181,9 @@ func (h *hub) message(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if batch != nil {
-		s.link.batch(ctx, batch.Entries, s.reply)
+		s.link.batch(ctx, batch.Entries, s.link.from(v, s.reply))
 	} else {
-		s.link.take(ctx, msg, s.reply)
+		s.link.take(ctx, msg, s.link.from(v, s.reply))
 	}
 	w.WriteHeader(http.StatusAccepted)
 }

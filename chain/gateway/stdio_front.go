@@ -76,9 +76,9 @@ func (k *link) serveLines(ctx context.Context, client *wire.LineConn, stop func(
 	}
 	clientDone, serverDone := make(chan error, 1), make(chan error, 1)
 	go func() { // exits when in ends; not waited for when it does not, see ServeStdio
-		clientDone <- client.Receive(work, func(raw []byte) { k.fromClient(work, raw, reply) }, func(err error) {
-			in := k.base
-			in.reply = reply
+		in := k.base
+		in.reply = reply
+		clientDone <- client.Receive(work, func(raw []byte) { k.fromClient(work, raw, in) }, func(err error) {
 			in.answer(k.lane.refuseRaw(work, in, err))
 		})
 	}()

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/hex"
 	"strings"
 
@@ -61,16 +60,6 @@ func IsToolError(result jsonx.Value) bool {
 	}
 	v, ok := jsonx.Lookup(result, "isError")
 	return ok && string(v) == "true"
-}
-
-// NewTraceparent begins a trace (W3C Trace Context); it is not sampled, since nothing here exports spans.
-func NewTraceparent() string {
-	var ids [24]byte
-	_, _ = rand.Read(ids[:]) // does not fail: it ends the process instead
-	out := make([]byte, 0, 55)
-	out = hex.AppendEncode(append(out, "00-"...), ids[:16])
-	out = hex.AppendEncode(append(out, '-'), ids[16:])
-	return string(append(out, "-00"...))
 }
 
 // Trace splits a W3C traceparent; both parts are empty when it is not valid.

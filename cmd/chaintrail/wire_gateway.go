@@ -38,13 +38,8 @@ func (n *node) openGateway() (*gateway.Gateway, error) {
 		}
 		opts.AllowedHosts = append(opts.AllowedHosts, origin)
 	}
-	fallback := defaultCaller(n.cfg.Gateway.Principal)
-	opts.StdioCaller = fallback
-	if fallback.Principal.ID != "" {
-		opts.Identify = func(*http.Request) (gateway.Caller, error) { return fallback, nil }
-	}
 	if header := n.cfg.Gateway.PrincipalFrom; header != "" {
-		opts.Identify = identifyBy(header, fallback)
+		opts.Identify = identifyBy(header)
 	}
 	return gateway.New(opts)
 }
@@ -55,6 +50,7 @@ func (n *node) rulesOf(cfg config.Config) (gateway.Rules, error) {
 	rules := gateway.Rules{
 		DenyAs: gateway.DenyAs(g.Deny.As), Events: g.Events,
 		ServerInfo: gateway.ServerInfo(g.ServerInfo), RepairSchemas: gateway.RepairSchemas(g.RepairSchemas),
+		Principal: chain.Principal(g.Principal), Trace: gateway.Trace(g.Trace),
 	}
 	if g.Expose {
 		rules.Expose = hosted{n}
@@ -104,20 +100,12 @@ func (n *node) backends(cfg config.Config) []gateway.Backend {
 }
 
 // identifyBy trusts a header that the authenticating proxy in front sets.
-// defaultCaller is who makes the requests that name nobody.
-func defaultCaller(p config.Principal) gateway.Caller {
-	if p.Type == "" {
-		p.Type = "anonymous"
-	}
-	return gateway.Caller{Principal: chain.Principal{Type: p.Type, ID: p.ID, Claims: p.Claims}}
-}
-
-func identifyBy(header string, fallback gateway.Caller) func(*http.Request) (gateway.Caller, error) {
+func identifyBy(header string) func(*http.Request) (gateway.Caller, error) {
 	return func(r *http.Request) (gateway.Caller, error) {
 		values := r.Header.Values(header)
 		switch {
 		case len(values) == 0 || values[0] == "":
-			return fallback, nil
+			return gateway.Caller{Principal: chain.Principal{Type: "anonymous"}}, nil
 		case len(values) > 1:
 			return gateway.Caller{}, fmt.Errorf("header %s stands there %d times", header, len(values))
 		}

@@ -112,6 +112,7 @@ func fixed(c config.Config) config.Config {
 	g := &c.Gateway
 	g.Deny, g.ChainTimeout, g.RefreshEvery, g.Breaker, g.Resolve = config.Deny{}, 0, 0, config.Breaker{}, nil
 	g.Events, g.ServerInfo, g.RepairSchemas, g.Expose = nil, config.ServerInfo{}, "", false
+	g.Principal, g.Trace = config.Principal{}, ""
 	return c
 }
 

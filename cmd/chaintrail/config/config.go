@@ -40,12 +40,13 @@ type Gateway struct {
 	ServerInfo    ServerInfo    `yaml:"server_info"`         // what clients are told of the servers
 	RepairSchemas string        `yaml:"repair_schemas"`      // auto | always | never
 	Expose        bool          `yaml:"expose_interceptors"` // clients may list and invoke the configured interceptors themselves
+	Trace         string        `yaml:"trace"`               // of requests that belong to no trace: header | forward | off
 	Resolve       []ResolveRule `yaml:"resolve"`             // which requests go through which dynamic interceptor servers
 	ResolveIdle   time.Duration `yaml:"resolve_idle"`        // a dynamic interceptor server is let go when unused for so long
 	Duplicates    string        `yaml:"duplicates"`          // interceptors of one name on several servers: refuse | keep | first
 	Breaker       Breaker       `yaml:"breaker"`             // when an interceptor that does not answer is not asked any more
 	RefreshEvery  time.Duration `yaml:"refresh"`             // how often interceptor lists are read again
-	Principal     Principal     `yaml:"principal"`           // of requests that name none, and on stdio; asserted, not verified
+	Principal     Principal     `yaml:"principal"`           // of requests that name none; asserted, not verified
 	PrincipalFrom string        `yaml:"principal_header"`    // request header that names the verified caller, set by the proxy in front
 	AllowOrigins  []string      `yaml:"allow_origins"`       // browser origins beside loopback
 }
@@ -237,7 +238,7 @@ func Default() Config {
 		Gateway: Gateway{
 			Name: "main", Listen: "127.0.0.1:8787", MaxBody: 64 << 20, MaxDepth: 1000,
 			ChainTimeout: 30 * time.Second, Deny: Deny{As: "error", Detail: "sep"},
-			RepairSchemas: "auto", ResolveIdle: 5 * time.Minute, Duplicates: "refuse",
+			RepairSchemas: "auto", Trace: "header", ResolveIdle: 5 * time.Minute, Duplicates: "refuse",
 			Breaker: Breaker{Failures: 5, Pause: time.Second, MaxPause: time.Minute}, RefreshEvery: 30 * time.Second,
 		},
 		Journal: Journal{

@@ -13,7 +13,11 @@ import (
 func TestErrorsNameKeyValueAndLine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, yaml, want string }{
-		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, breaker, chain_timeout, deny, duplicates, events, expose_interceptors, listen, max_body, max_depth, metrics, name, principal, principal_header, refresh, repair_schemas, resolve, resolve_idle, server_info"},
+		{"trace", "gateway:\n  trace: on\n", `c.yaml:2: gateway.trace: "on" is not one of header, forward, off`},
+		{"a principal of no type", "gateway:\n  principal: {id: x}\n", `c.yaml:2: gateway.principal.type: "" is not one of user, service`},
+		{"a principal without a name", "gateway:\n  principal: {type: user}\n", "c.yaml:2: gateway.principal.id: is empty; name the caller, or leave the principal out"},
+		{"a typo in the principal", "gateway:\n  principal: {name: x}\n", "c.yaml:2: gateway.principal.name: is not a key here; there are: claims, id, type"},
+		{"unknown key", "gateway:\n  lissten: x\n", "c.yaml:2: gateway.lissten: is not a key here; there are: allow_origins, breaker, chain_timeout, deny, duplicates, events, expose_interceptors, listen, max_body, max_depth, metrics, name, principal, principal_header, refresh, repair_schemas, resolve, resolve_idle, server_info, trace"},
 		{"bad denial", "gateway:\n  deny:\n    as: silence\n", `c.yaml:3: gateway.deny.as: "silence" is not one of error, result`},
 		{"bad detail of a denial", "gateway:\n  deny: {detail: all}\n", `c.yaml:2: gateway.deny.detail: "all" is not one of sep, generic`},
 		{"bad breaker", "gateway:\n  breaker: {failures: 0}\n", "c.yaml:2: gateway.breaker.failures: 0 is no number of failures: write 1 or more; a large one is never reached"},

@@ -89,17 +89,18 @@ func (c *checker) gateway(g Gateway) {
 	c.address("gateway.listen", g.Listen, false)
 	c.address("gateway.metrics", g.Metrics, true)
 	c.oneOf("gateway.repair_schemas", g.RepairSchemas, "auto", "always", "never")
+	c.oneOf("gateway.trace", g.Trace, "header", "forward", "off")
 	c.oneOf("gateway.duplicates", g.Duplicates, "refuse", "keep", "first")
 	for i, e := range g.Events {
 		if e == "" {
 			c.add(fmt.Sprintf("gateway.events[%d]", i), "is empty; write an event such as tools/call or tools/*")
 		}
 	}
-	if g.Principal.Type != "" {
-		c.oneOf("gateway.principal.type", g.Principal.Type, "user", "service")
-	}
-	if (g.Principal.Type == "") != (g.Principal.ID == "") {
-		c.add("gateway.principal", "type and id belong together: give both or none")
+	if p := g.Principal; p.Type != "" || p.ID != "" || len(p.Claims) > 0 {
+		c.oneOf("gateway.principal.type", p.Type, "user", "service")
+		if p.ID == "" {
+			c.add("gateway.principal.id", "is empty; name the caller, or leave the principal out")
+		}
 	}
 	c.oneOf("gateway.deny.as", g.Deny.As, "error", "result")
 	c.oneOf("gateway.deny.detail", g.Deny.Detail, "sep", "generic")
