@@ -216,5 +216,5 @@ type Admin struct {
 	Name   string    `json:"name,omitzero"`
 	First  uint64    `json:"first,omitzero"`
 	Last   uint64    `json:"last,omitzero"`
-	Digest seal.Hash `json:"digest,omitzero"`
+	Digest seal.Hash `json:"digest,omitzero"` // of a configuration: keyed with the tenant's key, since it may hold secrets
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,7 +20,6 @@ import (
 	"github.com/chaintrail/chaintrail/internal/lifecycle"
 	"github.com/chaintrail/chaintrail/schemas"
 	"github.com/chaintrail/chaintrail/schemas/jsonx"
-	"github.com/chaintrail/chaintrail/schemas/seal"
 )
 
 // Actions of the admin events of a reload.
@@ -178,7 +176,7 @@ const stopOld = 15 * time.Second
 func (n *node) recordReload(ctx context.Context, cfg *config.Config, refused error) error {
 	admin := &schemas.Admin{Action: actionConfig}
 	if text, err := yaml.Marshal(cfg); err == nil && cfg.Data != "" {
-		admin.Digest = seal.Hash(sha256.Sum256(text))
+		admin.Digest = n.keys.pseudonym.Digest("config", text) // it may hold secrets, which a plain hash would let guess
 	}
 	rec := &schemas.Record{Event: schemas.Event{
 		Kind: schemas.KindAdmin, Tenant: n.cfg.Tenant, Gateway: n.cfg.Gateway.Name, Admin: admin,

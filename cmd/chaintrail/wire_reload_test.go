@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -9,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/chaintrail/chaintrail/chain/gateway"
 	"github.com/chaintrail/chaintrail/cmd/chaintrail/config"
 	"github.com/chaintrail/chaintrail/schemas"
+	"github.com/chaintrail/chaintrail/schemas/seal"
 )
 
 // kept is a recorder that keeps what it is given.
@@ -39,7 +43,7 @@ func TestReload(t *testing.T) {
 	write(base)
 	log := slog.New(slog.DiscardHandler)
 	rec := &kept{}
-	n := &node{log: log, recorder: rec, reloadable: func() (config.Config, error) { return config.Load(file) }}
+	n := &node{log: log, recorder: rec, keys: keys{pseudonym: seal.Key{1}}, reloadable: func() (config.Config, error) { return config.Load(file) }}
 	var err error
 	if n.cfg, err = n.reloadable(); err != nil {
 		t.Fatal(err)
@@ -84,6 +88,10 @@ func TestReload(t *testing.T) {
 	last := rec.last()
 	if last.Event.Admin == nil || last.Event.Admin.Action != actionConfig || last.Event.Admin.Digest.IsZero() {
 		t.Errorf("got %+v, want a configuration in force", last.Event.Admin)
+	}
+	if text, err := yaml.Marshal(n.config()); err != nil || last.Event.Admin.Digest == seal.Hash(sha256.Sum256(text)) ||
+		last.Event.Admin.Digest != n.keys.pseudonym.Digest("config", text) {
+		t.Errorf("the digest is not keyed (%v)", err)
 	}
 	if plan := rec.all[len(rec.all)-2].Event.Plan; plan == nil || plan.Server != "two" {
 		t.Errorf("plan event %+v, want one of server two", plan)

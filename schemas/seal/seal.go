@@ -130,13 +130,20 @@ func (k Key) Pseudonym(domain, name string) Pseudonym {
 	if name == "" {
 		return ""
 	}
+	out := k.Digest(domain, []byte(name))
+	return Pseudonym(hex.EncodeToString(out[:16]))
+}
+
+// Digest returns HMAC-SHA-256(tenant key, domain ‖ 0x00 ‖ text), for text that could be guessed from a plain hash. Equal texts
+// of one tenant have equal digests; domain MUST NOT hold a zero byte.
+func (k Key) Digest(domain string, text []byte) Hash {
 	m := hmac.New(sha256.New, k[:])
 	m.Write([]byte(domain))
 	m.Write([]byte{0})
-	m.Write([]byte(name))
+	m.Write(text)
 	var out Hash
 	m.Sum(out[:0])
-	return Pseudonym(hex.EncodeToString(out[:16]))
+	return out
 }
 
 // InvocationIDSize is the length of an invocation id.
