@@ -10,7 +10,7 @@ SABOTAGE ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test short lint fmt generate generate-check conformance crash crash-short bench fuzz vuln engine peers clean
+.PHONY: help build run test short lint fmt generate generate-check conformance crash crash-short tamper bench fuzz vuln engine peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ crash-short: build engine ## the short form of crash, with its negative controls
 		if go run ./bench/crash -rounds 4 -sabotage $$s >bin/crash-$$s.log 2>&1; then \
 			echo "crash did not notice sabotage $$s"; cat bin/crash-$$s.log; exit 1; fi; \
 		echo "sabotage $$s: noticed ($$(grep -m1 '^verdict' bin/crash-$$s.log))"; done
+
+tamper: build engine ## tamper with a trail in every way, see each one found (SABOTAGE=check to see it fail)
+	@go run ./bench/tamper -sabotage '$(SABOTAGE)' $(ARGS)
 
 bench: build engine ## cost of the request path and of the pipeline, as a table
 	@go run ./bench/speed

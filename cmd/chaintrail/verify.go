@@ -27,6 +27,7 @@ type verifyFlags struct {
 	anchors  []string
 	journals string
 	proof    string
+	atRest   bool
 }
 
 func newVerifyCmd(a *app) *cobra.Command {
@@ -58,6 +59,7 @@ func newVerifyCmd(a *app) *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVar(&flags.keys, "key", nil, "public key, or a file of public keys, one a line (repeatable; default: DATA/keys, which proves less)")
 	f.StringArrayVar(&flags.anchors, "anchor", nil, "file of signed heads that was kept outside of the data (repeatable)")
+	f.BoolVar(&flags.atRest, "at-rest", false, "nothing is written to the store: do not wait for what is not there")
 	f.StringVar(&flags.journals, "journals", "", "verify the journals in this folder instead of the store")
 	f.StringVar(&flags.proof, "proof", "", "verify a proof made by chaintrail prove, offline")
 	a.outputFlag(cmd)
@@ -159,7 +161,8 @@ func (a *app) verifyStore(ctx context.Context, n *node, flags *verifyFlags) erro
 	}
 	defer conn.Close() //nolint:errcheck // read only
 	store := verifiedStore{query.New(conn)}
-	if newest != nil && !n.ownEngine {
+	atRest := n.ownEngine || flags.atRest
+	if newest != nil && !atRest {
 		if err := storedUpTo(ctx, store, newest); err != nil {
 			return err
 		}
@@ -170,7 +173,7 @@ func (a *app) verifyStore(ctx context.Context, n *node, flags *verifyFlags) erro
 	}
 	p := a.progress("verifying events", total)
 	report, err := verify.Run(ctx, &verify.Store{
-		Events: store, Projections: store, Items: store, Settled: n.ownEngine, Progress: p.set,
+		Events: store, Projections: store, Items: store, Settled: atRest, Progress: p.set,
 	}, c)
 	p.end()
 	if err != nil {
