@@ -48,21 +48,19 @@ func (d *Directory) List(ctx context.Context, params jsonx.Value) (jsonx.Value, 
 		if slices.ContainsFunc(members[:i], func(o *Interceptor) bool { return o.entry.Host == m.entry.Host }) {
 			continue // this server was asked
 		}
-		err := eachListed(ctx, m.caller, event, func(descriptor jsonx.Value) {
-			name, _ := wire.MemberString(descriptor, "name")
-			at := slices.IndexFunc(members, func(o *Interceptor) bool {
-				return o.entry.Host == m.entry.Host && o.entry.OwnName() == name
-			})
-			if at < 0 {
-				return
+		err := eachPage(ctx, m.caller, event, func(page jsonx.Value) (cursor string, err error) {
+			list, _ := jsonx.Lookup(page, "interceptors")
+			for descriptor := range jsonx.Elements(list) {
+				if descriptor = inForce(members, m.entry.Host, descriptor); descriptor == nil {
+					continue
+				}
+				if !first {
+					out = append(out, ',')
+				}
+				out, first = append(out, descriptor...), false
 			}
-			if listed := members[at].entry.Name; listed != name {
-				descriptor = wire.WithMember(descriptor, "name", appendString(nil, listed))
-			}
-			if !first {
-				out = append(out, ',')
-			}
-			out, first = append(out, descriptor...), false
+			cursor, _ = wire.MemberString(page, "nextCursor")
+			return cursor, nil
 		})
 		if err != nil {
 			return nil, failed(fmt.Errorf("list of server %q: %w", m.entry.Host, err))
@@ -71,28 +69,19 @@ func (d *Directory) List(ctx context.Context, params jsonx.Value) (jsonx.Value, 
 	return append(out, "]}"...), nil
 }
 
-// eachListed calls take for each descriptor on all pages of a server.
-func eachListed(ctx context.Context, caller Caller, event jsonx.Value, take func(jsonx.Value)) error {
-	params := jsonx.Value("{}")
-	if event != nil {
-		params = wire.WithMember(params, "event", event)
+// inForce gives a listed descriptor the name that it has in the plan; nil when it is not in force.
+func inForce(members []*Interceptor, host string, descriptor jsonx.Value) jsonx.Value {
+	name, _ := wire.MemberString(descriptor, "name")
+	for _, m := range members {
+		switch {
+		case m.entry.Host != host || m.entry.OwnName() != name:
+		case m.entry.Name == name:
+			return descriptor
+		default:
+			return wire.WithMember(descriptor, "name", appendString(nil, m.entry.Name))
+		}
 	}
-	for range maxPages {
-		page, err := caller.Call(ctx, interceptor.MethodList, params)
-		if err != nil {
-			return err
-		}
-		list, _ := jsonx.Lookup(page, "interceptors")
-		for descriptor := range jsonx.Elements(list) {
-			take(descriptor)
-		}
-		cursor, ok := jsonx.Lookup(page, "nextCursor")
-		if !ok || cursor.Kind() != '"' {
-			return nil
-		}
-		params = wire.WithMember(params, "cursor", cursor)
-	}
-	return fmt.Errorf("it has more than %d pages", maxPages)
+	return nil
 }
 
 // Invoke answers interceptor/invoke: the server's own result or error, byte for byte. params MUST be grammatical.

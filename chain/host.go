@@ -140,16 +140,11 @@ func (h *host) open(ctx context.Context) ([]schemas.PlanEntry, []schemas.PlanNot
 // list reads all pages.
 func (h *host) list(ctx context.Context, caller Caller) (entries []schemas.PlanEntry, notes []schemas.PlanNote, err error) {
 	name := h.spec.Ref.Host
-	var params jsonx.Value
 	seen := map[string]bool{}
-	for range maxPages {
-		answer, err := caller.Call(ctx, interceptor.MethodList, params)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%w: server %q: %w", ErrDiscovery, name, err)
-		}
+	err = eachPage(ctx, caller, nil, func(answer jsonx.Value) (cursor string, err error) {
 		page, err := parseList(name, protocolOf(caller), answer)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: server %q: %w", ErrDiscovery, name, err)
+			return "", err
 		}
 		for _, entry := range page.entries {
 			if seen[entry.Name] { // on another page
@@ -160,12 +155,36 @@ func (h *host) list(ctx context.Context, caller Caller) (entries []schemas.PlanE
 			entries = append(entries, entry)
 		}
 		notes = append(notes, page.notes...)
-		if page.cursor == "" {
-			return entries, notes, nil
-		}
-		params = append(appendString([]byte(`{"cursor":`), page.cursor), '}')
+		return page.cursor, nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: server %q: %w", ErrDiscovery, name, err)
 	}
-	return nil, nil, fmt.Errorf("%w: server %q: the list has more than %d pages", ErrDiscovery, name, maxPages)
+	return entries, notes, nil
+}
+
+// eachPage asks a server for its interceptors, those of one event if event is not nil, and has take read each page,
+// which returns where the list goes on: "" at its end.
+func eachPage(ctx context.Context, caller Caller, event jsonx.Value, take func(answer jsonx.Value) (cursor string, err error)) error {
+	var params jsonx.Value
+	if event != nil {
+		params = wire.WithMember(jsonx.Value("{}"), "event", event)
+	}
+	for range maxPages {
+		answer, err := caller.Call(ctx, interceptor.MethodList, params)
+		if err != nil {
+			return err
+		}
+		cursor, err := take(answer)
+		if err != nil || cursor == "" {
+			return err
+		}
+		if params == nil {
+			params = jsonx.Value("{}")
+		}
+		params = wire.WithMember(params, "cursor", appendString(nil, cursor))
+	}
+	return fmt.Errorf("the list has more than %d pages", maxPages)
 }
 
 // protocolOf is the protocol version that a connection was agreed on; empty where it is not known.
